@@ -1,0 +1,1 @@
+# servorl._cuda: built where nvcc is found, with the runtime linked statically; without nvcc nothing changes.
