@@ -1,4 +1,4 @@
-"""Every failure that servorl names. Wrong arguments are ``ValueError`` / ``TypeError``; these are the rest.
+"""Every failure that servorl names, beside ``ValueError`` / ``TypeError`` for wrong arguments.
 
 A message says what was wrong, where, and what to do. ``exit_code`` is what the command line
 returns: 2 where the request is wrong, 1 where a file or the machine is.
@@ -23,7 +23,9 @@ class UnknownNameError(ServorlError, ValueError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        bare = {entry.lstrip("-").lower(): entry for entry in known}
+        matches = difflib.get_close_matches(name.lstrip("-").lower(), bare, n=3, cutoff=0.6)
+        near = [bare[match] for match in matches]
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
         super().__init__(f"unknown {kind} {name!r}; {hint}")
 
