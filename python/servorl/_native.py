@@ -58,7 +58,7 @@ def check_mujoco(root: Path) -> str:
 
 check_mujoco(resource_root())
 try:
-    from servorl import _core as core
+    import servorl._core as core
 except ImportError as load_error:
     raise NativeModuleError(
         f"servorl's compiled module does not load: {load_error}; {_REBUILD}"

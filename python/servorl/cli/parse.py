@@ -51,7 +51,7 @@ def parse(
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
-            config, unknown = tyro.cli(
+            parsed: tuple[Config, list[str]] = tyro.cli(
                 config_class,
                 prog=prog,
                 args=_split_lists(arguments, flags),
@@ -64,6 +64,7 @@ def parse(
             raise
         _reject_unknown_flags(arguments, flags)
         raise _usage_error(messages.getvalue(), arguments, prog) from None
+    config, unknown = parsed
     sys.stderr.write(messages.getvalue())
     if unknown:
         _reject_unknown_flags(unknown, flags)
