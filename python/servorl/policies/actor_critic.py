@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from torch import Tensor, nn
 
 from servorl.errors import CheckpointError
 from servorl.policies.inference_graph import DenseLayer, InferenceGraph
+from servorl.policies.mlp import MLP
 from servorl.policies.normalizer import ObservationNormalizer
 
+METADATA_KEY = "actor_critic"
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -76,8 +78,8 @@ class ActorCritic(nn.Module):
         action_dim = low.shape[0]
         self.shape = ActorCriticShape(obs_dim, action_dim, tuple(hidden_sizes), float(obs_clip))
         self.normalizer = ObservationNormalizer(obs_dim, obs_clip)
-        self.actor = _mlp((obs_dim, *hidden_sizes, action_dim), 0.01, generator)
-        self.critic = _mlp((obs_dim, *hidden_sizes, 1), 1.0, generator)
+        self.actor = MLP((obs_dim, *hidden_sizes, action_dim), 0.01, generator)
+        self.critic = MLP((obs_dim, *hidden_sizes, 1), 1.0, generator)
         self.log_std = nn.Parameter(torch.full((action_dim,), float(initial_log_std)))
         self.register_buffer("action_low", low)
         self.register_buffer("action_high", high)
@@ -159,6 +161,18 @@ class ActorCritic(nn.Module):
         """Entropy (scalar, nats) of the raw action: the same at every observation."""
         return (self.log_std + (0.5 + HALF_LOG_2PI)).sum()
 
+    @torch.no_grad()
+    def explore(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions in the environment's units and raw ones, both ``[N, A]``, for given noise.
+
+        ``obs`` ``[N, O]`` float32 and standard normal ``noise`` ``[N, A]`` on the policy's device.
+        """
+        mean = self.actor(self.normalize(obs))
+        if noise.shape != mean.shape:
+            raise ValueError(f"noise must be of shape {list(mean.shape)}, not {list(noise.shape)}")
+        raw = torch.addcmul(mean, self.log_std.exp(), noise)
+        return self.to_environment(raw), raw
+
     def to_environment(self, raw_action: Tensor) -> Tensor:
         """Scale, shift and clip raw actions ``[N, A]`` into the environment's units."""
         scaled = torch.addcmul(self.action_offset, self.action_scale, raw_action)
@@ -170,14 +184,12 @@ class ActorCritic(nn.Module):
         def array(tensor: Tensor) -> NDArray[np.float32]:
             return tensor.detach().cpu().numpy().astype(np.float32, copy=True)
 
-        dense = [layer for layer in self.actor if isinstance(layer, nn.Linear)]
+        last = len(self.actor.weights) - 1
         layers = tuple(
-            DenseLayer(
-                array(layer.weight),
-                array(layer.bias),
-                "identity" if layer is dense[-1] else "tanh",
+            DenseLayer(array(weight), array(bias), "identity" if index == last else "tanh")
+            for index, (weight, bias) in enumerate(
+                zip(self.actor.weights, self.actor.biases, strict=True)
             )
-            for layer in dense
         )
         return InferenceGraph(
             mean=array(self.normalizer.mean),
@@ -190,68 +202,61 @@ class ActorCritic(nn.Module):
             action_high=array(self.action_high),
         )
 
-    def state(self) -> dict[str, Tensor]:
-        """Every array of the policy, the normaliser's accumulators included, on the CPU."""
-        tensors = {name: tensor.detach().cpu() for name, tensor in self.state_dict().items()}
-        moments = self.normalizer.moments.state()
-        return tensors | {f"normalizer.moments.{name}": moments[name] for name in moments}
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+        """Every array, the normaliser's accumulators included, and the text to rebuild it from."""
+        tensors = {**self.state_dict(), **self._moments()}
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        return arrays, {METADATA_KEY: json.dumps(self.shape._asdict())}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Copy ``state()``'s arrays back; raises ValueError naming what is missing or misshapen."""
-        prefix = "normalizer.moments."
-        expected = self.state()
-        if missing := sorted(expected.keys() ^ state.keys()):
-            raise ValueError(f"policy arrays do not match: {', '.join(missing)}")
+        expected = {**self.state_dict(), **self._moments()}
+        if unmatched := sorted(expected.keys() ^ arrays.keys()):
+            raise ValueError(f"policy arrays do not match: {', '.join(unmatched)}")
         for name, tensor in expected.items():
-            if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
+            new = torch.from_numpy(arrays[name])
+            if new.shape != tensor.shape or new.dtype != tensor.dtype:
                 raise ValueError(
                     f"{name} must be {tensor.dtype} of shape {list(tensor.shape)}, "
-                    f"not {state[name].dtype} {list(state[name].shape)}"
+                    f"not {new.dtype} {list(new.shape)}"
                 )
-        self.load_state_dict({n: t for n, t in state.items() if not n.startswith(prefix)})
-        self.normalizer.moments.load_state(
-            {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
-        )
-
-    def save(self, path: Path) -> None:
-        """Write the shape and every array to one safetensors file."""
-        from safetensors.torch import save_file
-
-        tensors = {name: tensor.contiguous().clone() for name, tensor in self.state().items()}
-        save_file(tensors, path, metadata={"actor_critic": json.dumps(self.shape._asdict())})
+            tensor.copy_(new)
 
     @classmethod
-    def load(cls, path: Path, device: str | torch.device = "cpu") -> ActorCritic:
-        """Rebuild a policy from ``save``'s file; raises CheckpointError where it is not one."""
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+    ) -> ActorCritic:
+        """A policy from what ``state`` returned; raises ValueError where it is something else."""
+        try:
+            shape = ActorCriticShape(**json.loads(metadata[METADATA_KEY]))
+            low, high = arrays["action_low"], arrays["action_high"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"these are not an ActorCritic's arrays: {error}") from error
+        policy = cls(
+            shape.obs_dim, low, high, hidden_sizes=shape.hidden_sizes, obs_clip=shape.obs_clip
+        )
+        policy.load_state(arrays)
+        return policy
+
+    def save(self, path: Path) -> None:
+        """Write the policy to one safetensors file."""
+        from safetensors.numpy import save_file
+
+        arrays, metadata = self.state()
+        save_file(arrays, path, metadata)
+
+    @classmethod
+    def load(cls, path: Path) -> ActorCritic:
+        """Read ``save``'s file; raises CheckpointError where it does not hold a policy."""
         from safetensors import SafetensorError, safe_open
 
         try:
-            with safe_open(path, framework="pt") as file:
-                shape = json.loads((file.metadata() or {})["actor_critic"])
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            policy = cls(
-                shape["obs_dim"],
-                state["action_low"].numpy(),
-                state["action_high"].numpy(),
-                hidden_sizes=shape["hidden_sizes"],
-                obs_clip=shape["obs_clip"],
-            )
-            policy.load_state(state)
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            with safe_open(path, framework="np") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return cls.from_state(arrays, file.metadata() or {})
+        except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"{path} does not hold a policy: {error}") from error
-        return policy.to(device)
 
-
-def _mlp(
-    widths: Sequence[int], head_gain: float, generator: torch.Generator | None
-) -> nn.Sequential:
-    """Tanh MLP: orthogonal weights (gain sqrt(2), the last layer ``head_gain``), zero biases."""
-    modules: list[nn.Module] = []
-    last = len(widths) - 2
-    for index in range(last + 1):
-        layer = nn.Linear(widths[index], widths[index + 1], device="meta").to_empty(device="cpu")
-        gain = head_gain if index == last else math.sqrt(2.0)
-        nn.init.orthogonal_(layer.weight, gain, generator=generator)
-        nn.init.zeros_(layer.bias)
-        modules += [layer] if index == last else [layer, nn.Tanh()]
-    return nn.Sequential(*modules)
+    def _moments(self) -> dict[str, Tensor]:
+        moments = self.normalizer.moments.state()
+        return {f"normalizer.moments.{name}": tensor for name, tensor in moments.items()}
