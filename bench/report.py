@@ -35,16 +35,22 @@ def validate(document: Mapping[str, Any]) -> None:
         raise ValueError(f"benchmark result, at {error.json_path}: {error.message}")
 
 
-def write_json(result: SuiteResult, path: Path) -> None:
-    """Validate the result and write it as one file, whole or not at all."""
-    document = result.to_json()
-    validate(document)
+def documents(results: list[SuiteResult]) -> Any:
+    """What ``--json`` writes: the validated document of one suite, or a list of several."""
+    found = [result.to_json() for result in results]
+    for document in found:
+        validate(document)
+    return found[0] if len(found) == 1 else found
+
+
+def write_json(results: list[SuiteResult], path: Path) -> None:
+    """Validate the results and write them as one file, whole or not at all."""
+    text = json.dumps(documents(results), indent=2) + "\n"
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".json", delete=False
-        ) as file:
-            file.write(json.dumps(document, indent=2) + "\n")
-        os.replace(file.name, path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+            written = Path(scratch) / path.name
+            written.write_text(text)
+            os.replace(written, path)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -63,6 +63,8 @@ def parse(
         if stop.code in (0, None):
             raise
         _reject_unknown_flags(arguments, flags)
+        if "Missing from" in messages.getvalue():
+            raise _missing(messages.getvalue(), config_class, prog) from None
         raise _usage_error(messages.getvalue(), arguments, prog) from None
     config, unknown = parsed
     sys.stderr.write(messages.getvalue())
@@ -141,10 +143,22 @@ def _usage_error(printed: str, arguments: list[str], prog: str) -> SettingError 
         if given and expected:
             return SettingError(f"{name} expects {expected}, not {given!r}")
         return SettingError(f"{name}: {reason}")
-    if first.startswith("Missing from"):
-        names = re.findall(r"(--[\w.-]+|\{[^}]*\}|\b[A-Z][A-Z|_.-]+\b)", first)
-        return SettingError(f"missing {names[0] if names else first}; see {prog} --help")
     return SettingError(f"{first.rstrip('.')}; see {prog} --help")
+
+
+def _missing(printed: str, config_class: Any, prog: str) -> SettingError:
+    """Names what was left out: the first required flag, else the first required position."""
+    flag = re.search(r"--[\w.-]+", printed.partition("Missing from")[2])
+    if flag is None or flag.group() == "--help":
+        required = (
+            field.name
+            for field in dataclasses.fields(config_class)
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        name = next(required, "argument").upper()
+    else:
+        name = flag.group()
+    return SettingError(f"missing {name}; see {prog} --help")
 
 
 def _values_after(flag: str, arguments: list[str]) -> str:
