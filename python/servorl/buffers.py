@@ -95,7 +95,7 @@ class Batch:
     advantages: Tensor
     returns: Tensor
 
-    def __post_init__(self) -> None:
+    def check_shapes(self) -> None:
         """Raise ValueError unless every tensor has as many rows and the vectors are ``[B]``."""
         rows = self.obs.shape[0]
         for field in fields(self):
@@ -112,8 +112,6 @@ class Batch:
         """Every sample once, newly shuffled, in ``count`` parts whose sizes differ by at most 1."""
         order = torch.randperm(len(self), generator=generator).to(self.obs.device)
         count = min(count, len(self))
-        parts = [
-            torch.tensor_split(getattr(self, field.name)[order], count) for field in fields(self)
-        ]
-        for tensors in zip(*parts, strict=True):
-            yield Batch(*tensors)
+        tensors = (getattr(self, field.name)[order] for field in fields(self))
+        for parts in zip(*(tensor.tensor_split(count) for tensor in tensors), strict=True):
+            yield Batch(*parts)

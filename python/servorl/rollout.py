@@ -11,7 +11,7 @@ The mode is read from ``env.metadata["autoreset_mode"]``:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,7 +96,7 @@ class Collector:
             "episode_length": self.episode_length,
         }
 
-    def load_state(self, state: dict[str, NDArray[Any]]) -> None:
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from ``state()``; the environment's own state must have been set by the caller."""
         for name, array in self.state().items():
             array[...] = state[name]

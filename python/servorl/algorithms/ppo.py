@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from servorl.advantages import gae
-from servorl.algorithms.flat_parameters import FlatParameters
+from servorl.algorithms.flat_adam import FlatAdam
 from servorl.algorithms.ppo_loss import STATISTICS, ppo_loss
 from servorl.algorithms.reward_scale import RewardScale
 from servorl.buffers import Batch, RolloutBuffer
@@ -116,10 +116,7 @@ class PPO:
             obs_clip=config.obs_clip,
             generator=weights,
         ).to(self.device)
-        self.parameters = FlatParameters(self.policy)
-        self.optimizer = torch.optim.Adam(
-            [self.parameters.values], config.learning_rate, eps=config.adam_epsilon, fused=True
-        )
+        self.optimizer = FlatAdam(self.policy, config.adam_epsilon)
         self.rewards = RewardScale(env.num_envs, config.gamma, config.reward_clip)
         self.collector = Collector(env, seed)
         self.buffer = RolloutBuffer(
@@ -153,13 +150,13 @@ class PPO:
         """
         config = self.config
         batch = self.batch()
-        self.optimizer.param_groups[0]["lr"] = learning_rate = self.learning_rate()
+        learning_rate = self.learning_rate()
         statistics = torch.zeros(len(STATISTICS), device=self.device)
         gradient_norm, minibatches = 0.0, 0
         for _ in range(config.num_epochs):
             for minibatch in batch.minibatches(config.num_minibatches, self._shuffle):
                 loss, terms = self.loss(minibatch)
-                gradient_norm += self._descend(loss, terms)
+                gradient_norm += self._descend(loss, terms, learning_rate)
                 statistics += terms
                 minibatches += 1
         if config.normalize_obs:
@@ -188,7 +185,8 @@ class PPO:
         done = buffer.terminated | buffer.truncated
         rewards = buffer.rewards
         if config.normalize_rewards:
-            rewards = self.rewards.scale(rewards, done, buffer.valid)
+            scaled = self.rewards.scale(rewards.numpy(), done.numpy(), buffer.valid.numpy())
+            rewards = torch.from_numpy(scaled)
 
         obs = policy.normalize(buffer.obs.flatten(0, 1).to(self.device))
         values = policy.critic(obs).view(buffer.num_steps + 1, buffer.num_envs).cpu()
@@ -216,7 +214,9 @@ class PPO:
         obs = obs[valid.to(self.device)]
         raw_actions = rows(buffer.raw_actions)
         log_probs = policy.log_prob(policy.actor(obs), raw_actions)
-        return Batch(obs, raw_actions, log_probs, rows(values), rows(advantages), rows(returns))
+        batch = Batch(obs, raw_actions, log_probs, rows(values), rows(advantages), rows(returns))
+        batch.check_shapes()
+        return batch
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The scalar to descend and the ``STATISTICS`` behind it, for one minibatch."""
@@ -232,27 +232,30 @@ class PPO:
             entropy_coefficient=config.entropy_coefficient,
         )
 
-    def _descend(self, loss: Tensor, terms: Tensor) -> float:
+    def _descend(self, loss: Tensor, terms: Tensor, learning_rate: float) -> float:
         """One step of Adam along the clipped gradient; returns the norm that it had."""
-        self.parameters.zero_grad()
+        self.optimizer.zero_grad()
         torch.autograd.backward(loss)
-        norm = self.parameters.clip_grad_norm(self.config.max_grad_norm)
+        norm = self.optimizer.clip_grad_norm(self.config.max_grad_norm)
         if not math.isfinite(norm) or not math.isfinite(loss.item()):
             named = dict(zip(STATISTICS, terms.tolist(), strict=True))
-            bad = [f"loss term {name}" for name, value in named.items() if not math.isfinite(value)]
+            bad = [name for name, value in named.items() if not math.isfinite(value)]
+            bad += [f"gradient of {name}" for name in self.optimizer.non_finite_grads()]
             raise NonFiniteError(
-                f"{(bad or self.parameters.non_finite_grads() or ['loss'])[0]} is not finite in "
-                f"update {self.updates + 1}; the policy was not changed by it"
+                f"{(bad or ['loss'])[0]} is not finite in update {self.updates + 1}; "
+                "its optimiser step was not taken"
             )
-        self.optimizer.step()
+        self.optimizer.step(learning_rate)
         return norm
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything but the policy and the environment that the next iteration depends on."""
-        parts = {"collector": self.collector.state(), "rewards": self.rewards.state()}
         return {
-            **{f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()},
-            **{f"adam.{name}": tensor.cpu().numpy() for name, tensor in self._adam().items()},
+            **{
+                f"{name}.{key}": array
+                for name, part in self._parts().items()
+                for key, array in part.state().items()
+            },
             "generator.noise": self._noise.get_state().numpy(),
             "generator.shuffle": self._shuffle.get_state().numpy(),
             "steps": np.array(self.steps),
@@ -267,27 +270,17 @@ class PPO:
         for name, array in expected.items():
             if state[name].shape != array.shape:
                 raise ValueError(f"{name} must be of shape {array.shape}, not {state[name].shape}")
-
-        def part(prefix: str) -> dict[str, NDArray[Any]]:
-            return {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-
-        self.collector.load_state(part("collector."))
-        self.rewards.load_state(part("rewards."))
-        for name, tensor in self._adam().items():
-            tensor.copy_(torch.from_numpy(state[f"adam.{name}"]))
+        for name, part in self._parts().items():
+            prefix = f"{name}."
+            part.load_state(
+                {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
+            )
         self._noise.set_state(torch.from_numpy(state["generator.noise"]))
         self._shuffle.set_state(torch.from_numpy(state["generator.shuffle"]))
         self.steps, self.updates = int(state["steps"]), int(state["updates"])
 
-    def _adam(self) -> dict[str, Tensor]:
-        """Adam's step count and moments, zero before its first step."""
-        values = self.parameters.values
-        adam: dict[str, Tensor] = self.optimizer.state[values]
-        if not adam:
-            adam["step"] = torch.zeros((), device=values.device)
-            adam["exp_avg"] = torch.zeros_like(values)
-            adam["exp_avg_sq"] = torch.zeros_like(values)
-        return adam
+    def _parts(self) -> dict[str, Collector | RewardScale | FlatAdam]:
+        return {"collector": self.collector, "rewards": self.rewards, "adam": self.optimizer}
 
 
 def _explained_variance(values: Tensor, returns: Tensor) -> float:

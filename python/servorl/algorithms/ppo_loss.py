@@ -79,43 +79,40 @@ class _ClippedLoss(torch.autograd.Function):
         value_coefficient: float,
         entropy_coefficient: float,
     ) -> tuple[Tensor, Tensor]:
-        size = len(batch)
+        size, action_dim = mean.shape
         inv_std = torch.exp(-log_std)
         z = (batch.raw_actions - mean) * inv_std
         z_squared = z * z
         log_std_sum = log_std.sum()
-        constant = HALF_LOG_2PI * mean.shape[1]
-        log_ratio = z_squared.sum(1).mul_(-0.5).sub_(log_std_sum + constant).sub_(batch.log_probs)
+        constant = HALF_LOG_2PI * action_dim
+        log_ratio = -0.5 * z_squared.sum(1) - (batch.log_probs + (log_std_sum + constant))
         ratio = log_ratio.exp()
+        change = ratio - 1.0
 
         advantages = normalized(batch.advantages)
         unclipped = advantages * ratio
         clipped = advantages * ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
-        gain = torch.minimum(unclipped, clipped)
-        log_prob_grad = unclipped * (unclipped <= clipped) * (-1.0 / size)
+        log_prob_grad = (unclipped * (unclipped <= clipped)).unsqueeze(1) * (-1.0 / size)
+        log_std_grad = (log_prob_grad * (z_squared - 1.0)).sum(0) - entropy_coefficient
 
         error = value - batch.returns
         moved = (value - batch.values).clamp(-value_clip_range, value_clip_range)
         square, clipped_square = error.square(), (batch.values + moved - batch.returns).square()
         value_grad = error * (square >= clipped_square) * (value_coefficient / size)
 
-        policy_loss = -gain.mean()
-        value_loss = 0.5 * torch.maximum(square, clipped_square).mean()
-        entropy = log_std_sum + (constant + 0.5 * mean.shape[1])
-        loss = policy_loss + value_coefficient * value_loss - entropy_coefficient * entropy
-
-        column = log_prob_grad.unsqueeze(1)
-        log_std_grad = (column * (z_squared - 1.0)).sum(0) - entropy_coefficient
-        ctx.save_for_backward(column * z * inv_std, log_std_grad, value_grad)
-        statistics = torch.stack((
-            policy_loss,
-            value_loss,
-            entropy,
-            (ratio - 1.0 - log_ratio).mean(),
-            ((ratio - 1.0).abs() > clip_range).to(ratio.dtype).mean(),
-        ))  # fmt: skip
+        entropy = log_std_sum + (constant + 0.5 * action_dim)
+        per_sample = (
+            -torch.minimum(unclipped, clipped),
+            0.5 * torch.maximum(square, clipped_square),
+            entropy.expand(size),
+            change - log_ratio,
+            (change.abs() > clip_range).to(change.dtype),
+        )
+        statistics = torch.stack(per_sample).mean(1)
+        weights = statistics.new_tensor((1.0, value_coefficient, -entropy_coefficient, 0.0, 0.0))
+        ctx.save_for_backward(log_prob_grad * z * inv_std, log_std_grad, value_grad)
         ctx.mark_non_differentiable(statistics)
-        return loss, statistics
+        return torch.dot(statistics, weights), statistics
 
     @staticmethod
     @once_differentiable

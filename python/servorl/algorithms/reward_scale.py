@@ -5,10 +5,12 @@ The statistics take in a whole rollout before it is scaled, so that one scale ho
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from servorl.policies.normalizer import VARIANCE_FLOOR, Moments
 
@@ -20,31 +22,36 @@ class RewardScale:
         self.gamma = gamma
         self.clip = clip
         self.moments = Moments(1)
-        self._returns = torch.zeros(num_envs, dtype=torch.float64)
+        self._returns = np.zeros(num_envs)
 
-    def scale(self, rewards: Tensor, done: Tensor, valid: Tensor) -> Tensor:
-        """Take in and scale the rewards of one rollout.
+    def scale(
+        self, rewards: NDArray[np.float32], done: NDArray[np.bool_], valid: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Take in and scale the rewards ``[T, N]`` of one rollout.
 
-        ``rewards`` ``[T, N]`` float32, ``done`` and ``valid`` ``[T, N]`` bool. An accumulator
-        starts from 0 after ``done``; rows that are not valid leave it and the statistics alone.
+        An accumulator starts from 0 after ``done``. Rows that are not ``valid`` leave it and the
+        statistics alone.
         """
-        returns = torch.empty_like(rewards, dtype=torch.float64)
+        returns = np.empty(rewards.shape)
+        last = self._returns
         for step in range(len(rewards)):
-            grown = self.gamma * self._returns + rewards[step]
-            torch.where(valid[step], grown, self._returns, out=returns[step])
-            self._returns.copy_(returns[step].masked_fill(done[step], 0.0))
-        self.moments.update(returns[valid].unsqueeze(1))
-        inv_deviation = (self.moments.variance + VARIANCE_FLOOR).rsqrt().to(torch.float32)
-        return (rewards * inv_deviation).clamp_(-self.clip, self.clip)
+            np.multiply(last, self.gamma, out=returns[step])
+            returns[step] += rewards[step]
+            np.copyto(returns[step], last, where=~valid[step])
+            last = np.where(done[step], 0.0, returns[step])
+        self._returns = last
+        self.moments.update(torch.from_numpy(returns[valid][:, None]))
+        deviation = np.sqrt(self.moments.variance.numpy() + VARIANCE_FLOOR)
+        scaled = rewards * (1.0 / deviation).astype(np.float32)
+        return np.clip(scaled, -self.clip, self.clip, out=scaled)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """The accumulators and the statistics, float64."""
-        return {name: tensor.numpy() for name, tensor in self._tensors().items()}
+        moments = {name: tensor.numpy() for name, tensor in self.moments.state().items()}
+        return {"returns": self._returns, **moments}
 
-    def load_state(self, state: dict[str, NDArray[np.float64]]) -> None:
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Copy ``state()``'s arrays back."""
-        for name, tensor in self._tensors().items():
-            tensor.copy_(torch.from_numpy(state[name]))
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {"returns": self._returns, **self.moments.state()}
+        self._returns = np.array(state["returns"])
+        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
+        self.moments.load_state(tensors)

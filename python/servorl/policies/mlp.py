@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -52,7 +53,7 @@ def _activations(x: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     depth = len(parameters) // 2
     outputs = [x]
     for index in range(depth):
-        linear = torch.addmm(parameters[depth + index], outputs[-1], parameters[index].t())
+        linear = F.linear(outputs[-1], parameters[index], parameters[depth + index])
         outputs.append(linear if index == depth - 1 else linear.tanh_())
     return outputs
 
