@@ -15,16 +15,16 @@ struct Lanes {
   using Flag = __m256i;  // four 64-bit lanes, all bits set where true
   static constexpr std::size_t width = 4;
 
-  SERVORL_HOST_DEVICE static void load(const float* from, Number& to) { to = _mm256_cvtps_pd(_mm_loadu_ps(from)); }
-  SERVORL_HOST_DEVICE static void load(const double* from, Number& to) { to = _mm256_loadu_pd(from); }
-  SERVORL_HOST_DEVICE static void load(const std::uint8_t* from, Flag& to) {
+  [[gnu::always_inline]] static void load(const float* from, Number& to) { to = _mm256_cvtps_pd(_mm_loadu_ps(from)); }
+  [[gnu::always_inline]] static void load(const double* from, Number& to) { to = _mm256_loadu_pd(from); }
+  [[gnu::always_inline]] static void load(const std::uint8_t* from, Flag& to) {
     int bytes;
     __builtin_memcpy(&bytes, from, sizeof bytes);
     to = _mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(bytes)), _mm256_setzero_si256());
   }
-  SERVORL_HOST_DEVICE static void fill(bool flag, Flag& to) { to = _mm256_set1_epi64x(-static_cast<long long>(flag)); }
-  SERVORL_HOST_DEVICE static void store(const Number& from, float* to) { _mm_storeu_ps(to, _mm256_cvtpd_ps(from)); }
-  SERVORL_HOST_DEVICE static void store(const Number& from, double* to) { _mm256_storeu_pd(to, from); }
+  [[gnu::always_inline]] static void fill(bool flag, Flag& to) { to = _mm256_set1_epi64x(-static_cast<long long>(flag)); }
+  [[gnu::always_inline]] static void store(const Number& from, float* to) { _mm_storeu_ps(to, _mm256_cvtpd_ps(from)); }
+  [[gnu::always_inline]] static void store(const Number& from, double* to) { _mm256_storeu_pd(to, from); }
 };
 
 }  // namespace

@@ -15,15 +15,15 @@ struct Lanes {
   using Flag = __m512i;  // eight 64-bit lanes, all bits set where true
   static constexpr std::size_t width = 8;
 
-  SERVORL_HOST_DEVICE static void load(const float* from, Number& to) { to = _mm512_cvtps_pd(_mm256_loadu_ps(from)); }
-  SERVORL_HOST_DEVICE static void load(const double* from, Number& to) { to = _mm512_loadu_pd(from); }
-  SERVORL_HOST_DEVICE static void load(const std::uint8_t* from, Flag& to) {
+  [[gnu::always_inline]] static void load(const float* from, Number& to) { to = _mm512_cvtps_pd(_mm256_loadu_ps(from)); }
+  [[gnu::always_inline]] static void load(const double* from, Number& to) { to = _mm512_loadu_pd(from); }
+  [[gnu::always_inline]] static void load(const std::uint8_t* from, Flag& to) {
     const __m512i bytes = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
     to = _mm512_movm_epi64(_mm512_test_epi64_mask(bytes, bytes));
   }
-  SERVORL_HOST_DEVICE static void fill(bool flag, Flag& to) { to = _mm512_set1_epi64(-static_cast<long long>(flag)); }
-  SERVORL_HOST_DEVICE static void store(const Number& from, float* to) { _mm256_storeu_ps(to, _mm512_cvtpd_ps(from)); }
-  SERVORL_HOST_DEVICE static void store(const Number& from, double* to) { _mm512_storeu_pd(to, from); }
+  [[gnu::always_inline]] static void fill(bool flag, Flag& to) { to = _mm512_set1_epi64(-static_cast<long long>(flag)); }
+  [[gnu::always_inline]] static void store(const Number& from, float* to) { _mm256_storeu_ps(to, _mm512_cvtpd_ps(from)); }
+  [[gnu::always_inline]] static void store(const Number& from, double* to) { _mm512_storeu_pd(to, from); }
 };
 
 }  // namespace

@@ -17,21 +17,21 @@ struct Lanes {
   using Flag = __m128i;  // two 64-bit lanes, all bits set where true
   static constexpr std::size_t width = 2;
 
-  SERVORL_HOST_DEVICE static void load(const float* from, Number& to) {
+  [[gnu::always_inline]] static void load(const float* from, Number& to) {
     to = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
   }
-  SERVORL_HOST_DEVICE static void load(const double* from, Number& to) { to = _mm_loadu_pd(from); }
-  SERVORL_HOST_DEVICE static void load(const std::uint8_t* from, Flag& to) {
+  [[gnu::always_inline]] static void load(const double* from, Number& to) { to = _mm_loadu_pd(from); }
+  [[gnu::always_inline]] static void load(const std::uint8_t* from, Flag& to) {
     fill(from[0] != 0, from[1] != 0, to);
   }
-  SERVORL_HOST_DEVICE static void fill(bool flag, Flag& to) { fill(flag, flag, to); }
-  SERVORL_HOST_DEVICE static void fill(bool first, bool second, Flag& to) {
+  [[gnu::always_inline]] static void fill(bool flag, Flag& to) { fill(flag, flag, to); }
+  [[gnu::always_inline]] static void fill(bool first, bool second, Flag& to) {
     to = _mm_set_epi64x(-static_cast<long long>(second), -static_cast<long long>(first));
   }
-  SERVORL_HOST_DEVICE static void store(const Number& from, float* to) {
+  [[gnu::always_inline]] static void store(const Number& from, float* to) {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_castps_si128(_mm_cvtpd_ps(from)));
   }
-  SERVORL_HOST_DEVICE static void store(const Number& from, double* to) { _mm_storeu_pd(to, from); }
+  [[gnu::always_inline]] static void store(const Number& from, double* to) { _mm_storeu_pd(to, from); }
 };
 #else
 struct Lanes : SingleLane<Lanes> {};

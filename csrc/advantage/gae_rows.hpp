@@ -12,7 +12,7 @@ inline constexpr std::size_t gae_block_columns = 1024;
 
 /// The elements [i, i + Lanes::width) of the arrays; `running` holds A_{t+1} of these columns and receives A_t.
 template <class Lanes, bool has_valid, class Real>
-SERVORL_HOST_DEVICE void gae_lanes(const GaeBatch<Real>& batch, std::size_t i, double* running, double gamma,
+[[gnu::always_inline]] inline void gae_lanes(const GaeBatch<Real>& batch, std::size_t i, double* running, double gamma,
                                    double gamma_lambda) {
   using Number = typename Lanes::Number;
   using Flag = typename Lanes::Flag;

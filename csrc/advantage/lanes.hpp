@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/host_device.hpp"
-
 namespace servorl {
 
 template <class Isa>
@@ -15,12 +13,12 @@ struct SingleLane {
   using Flag = bool;
   static constexpr std::size_t width = 1;
 
-  SERVORL_HOST_DEVICE static void load(const float* from, Number& to) { to = static_cast<double>(*from); }
-  SERVORL_HOST_DEVICE static void load(const double* from, Number& to) { to = *from; }
-  SERVORL_HOST_DEVICE static void load(const std::uint8_t* from, Flag& to) { to = *from != 0; }
-  SERVORL_HOST_DEVICE static void fill(bool flag, Flag& to) { to = flag; }
-  SERVORL_HOST_DEVICE static void store(const Number& from, float* to) { *to = static_cast<float>(from); }
-  SERVORL_HOST_DEVICE static void store(const Number& from, double* to) { *to = from; }
+  [[gnu::always_inline]] static void load(const float* from, Number& to) { to = static_cast<double>(*from); }
+  [[gnu::always_inline]] static void load(const double* from, Number& to) { to = *from; }
+  [[gnu::always_inline]] static void load(const std::uint8_t* from, Flag& to) { to = *from != 0; }
+  [[gnu::always_inline]] static void fill(bool flag, Flag& to) { to = flag; }
+  [[gnu::always_inline]] static void store(const Number& from, float* to) { *to = static_cast<float>(from); }
+  [[gnu::always_inline]] static void store(const Number& from, double* to) { *to = from; }
 };
 
 }  // namespace servorl

@@ -34,10 +34,11 @@ struct GaeSettings {
 /// A_t from A_{t+1}. `Number` is double or a vector of doubles, `Flag` bool or a mask of as many lanes.
 /// What a flag cuts off is selected away rather than multiplied by zero, so that a NaN there has no effect:
 /// the successor's value where `terminated`, A_{t+1} where `terminated` or `truncated`, all of it where not `valid`.
+/// Always inlined: a caller compiled for AVX2 must not leave a copy behind that a plain caller could be linked with.
 template <class Number, class Flag>
-SERVORL_HOST_DEVICE Number gae_step(const Number& reward, const Number& value, const Number& next_value,
-                                    const Flag& terminated, const Flag& truncated, const Flag& valid,
-                                    const Number& next_advantage, double gamma, double gamma_lambda) {
+[[gnu::always_inline]] SERVORL_HOST_DEVICE inline Number gae_step(
+    const Number& reward, const Number& value, const Number& next_value, const Flag& terminated, const Flag& truncated,
+    const Flag& valid, const Number& next_advantage, double gamma, double gamma_lambda) {
   const Number zero{};
   const Number successor = terminated ? zero : next_value;
   const Number tail = (terminated | truncated) ? zero : next_advantage;
@@ -48,7 +49,8 @@ SERVORL_HOST_DEVICE Number gae_step(const Number& reward, const Number& value, c
 
 /// One environment, last step first: the scalar form, which a GPU thread or a microcontroller runs as it stands.
 template <class Real>
-SERVORL_HOST_DEVICE void gae_column(const GaeBatch<Real>& batch, const GaeSettings& settings, std::size_t column) {
+SERVORL_HOST_DEVICE inline void gae_column(const GaeBatch<Real>& batch, const GaeSettings& settings,
+                                           std::size_t column) {
   const double gamma_lambda = settings.gamma * settings.gae_lambda;
   double advantage = 0.0;
   for (std::size_t step = batch.num_steps; step-- > 0;) {

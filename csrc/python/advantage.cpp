@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "advantage/gae.hpp"
+#include "cuda/advantage_twin.hpp"
 #include "python/rooms.hpp"
 
 namespace py = pybind11;
@@ -47,22 +48,34 @@ GaeBatch<Real> gae_batch(const Reals<Real>& rewards, const Reals<Real>& values, 
 
 template <class Real>
 void bind_gae(py::module_& module) {
-  module.def(
+  const auto define = [&](const char* name, auto run, auto... more) {
+    module.def(name, run, py::arg("rewards").noconvert(), py::arg("values").noconvert(),
+               py::arg("next_values").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(),
+               py::arg("valid").noconvert(), py::arg("advantages").noconvert(), py::arg("returns").noconvert(),
+               py::arg("gamma"), py::arg("gae_lambda"), more...);
+  };
+  define(
       "gae",
       [](const Reals<Real>& rewards, const Reals<Real>& values, const Reals<Real>& next_values, const Flags& terminated,
-         const Flags& truncated, const std::optional<Flags>& valid, Reals<Real> advantages, Reals<Real> returns,
-         double gamma, double gae_lambda, int num_threads, const std::string& isa) {
+         const Flags& truncated, const std::optional<Flags>& valid, Reals<Real>& advantages, Reals<Real>& returns,
+         double gamma, double gae_lambda, int num_threads, std::string_view isa) {
         const GaeBatch<Real> batch =
             gae_batch(rewards, values, next_values, terminated, truncated, valid, advantages, returns);
         const Isa chosen = isa_from_name(isa);
         const py::gil_scoped_release released;
         gae(batch, {gamma, gae_lambda}, num_threads, chosen);
       },
-      py::arg("rewards").noconvert(), py::arg("values").noconvert(), py::arg("next_values").noconvert(),
-      py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("valid").noconvert(),
-      py::arg("advantages").noconvert(), py::arg("returns").noconvert(), py::arg("gamma"), py::arg("gae_lambda"),
       py::arg("num_threads"), py::arg("isa"),
       "Writes advantages and returns, all arrays [T, N] C-contiguous, flags uint8. See servorl.advantages.gae.");
+  define(
+      "gae_twin",
+      [](const Reals<Real>& rewards, const Reals<Real>& values, const Reals<Real>& next_values, const Flags& terminated,
+         const Flags& truncated, const std::optional<Flags>& valid, Reals<Real>& advantages, Reals<Real>& returns,
+         double gamma, double gae_lambda) {
+        cuda::gae_twin(gae_batch(rewards, values, next_values, terminated, truncated, valid, advantages, returns),
+                       {gamma, gae_lambda});
+      },
+      "gae by the CUDA kernel's body run on the host, for tests.");
 }
 
 }  // namespace
