@@ -18,7 +18,7 @@ from servorl.cli.parse import parse
 class EnvsConfig:
     """List the environments, or show the card of one: spaces, units, reward, source."""
 
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
     """Environment to show; all of them in a table where it is left out."""
     json: bool = False
     """Print JSON alone on standard output."""
