@@ -64,6 +64,10 @@ class OutputError(ServorlError):
     """An output file or folder cannot be written."""
 
 
+class DeviceError(ServorlError, RuntimeError):
+    """A device was asked for that is not there, or that torch cannot use."""
+
+
 class MissingToolError(ServorlError):
     """A program or optional package is missing; the message names what to install."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from servorl.errors import NonFiniteError, RunFolderError, UnknownNameError
+from servorl.errors import NonFiniteError, RunFolderError, SettingError
 
 EVALUATION_SEED_OFFSET = 1 << 30
 """Added to every evaluation seed, so that evaluation seed 1 is not training seed 1."""
@@ -27,6 +27,7 @@ Act = Callable[[NDArray[np.float32]], NDArray[Any]]
 class Evaluation:
     """Undiscounted returns and lengths (control steps), one per episode."""
 
+    env_name: str
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     qpos: NDArray[np.float64] | None = None
@@ -127,6 +128,7 @@ def _play(act: Act, env: Any, episodes: int, seed: int, record_qpos: bool) -> Ev
 
     finished.sort()
     return Evaluation(
+        env_name=env.task_info.name,
         returns=tuple(episode[2] for episode in finished),
         lengths=tuple(episode[3] for episode in finished),
         qpos=np.stack(positions) if record_qpos else None,
@@ -134,7 +136,10 @@ def _play(act: Act, env: Any, episodes: int, seed: int, record_qpos: bool) -> Ev
 
 
 def evaluate_policy(policy: Any, env_name: str, **settings: Any) -> Evaluation:
-    """``evaluate`` a torch policy deterministically; its training mode is left as it was found."""
+    """``evaluate`` a torch policy deterministically; its training mode is left as it was found.
+
+    ``settings`` are those of ``evaluate``.
+    """
     training = policy.training
     policy.eval()
     try:
@@ -148,8 +153,19 @@ def evaluate_onnx(
 ) -> Evaluation:
     """``evaluate`` an ONNX policy in the environment that its metadata names, or in ``env_name``.
 
-    Raises RunFolderError where the file is not an ONNX policy, UnknownNameError where neither the
+    Raises RunFolderError where the file is not an ONNX policy, SettingError where neither the
     metadata nor the caller names an environment, ValueError where the spaces do not fit.
+    """
+    act, named = load_onnx(path)
+    if env_name is None and named is None:
+        raise SettingError(f"{path} does not name its environment; name one with env (--env)")
+    return evaluate(act, str(env_name or named), episodes, seed, **settings)
+
+
+def load_onnx(path: Path) -> tuple[Act, str | None]:
+    """An ONNX policy as a function of observations, and the environment that it names.
+
+    Raises RunFolderError where the file is not an ONNX model.
     """
     import onnxruntime
 
@@ -160,15 +176,18 @@ def evaluate_onnx(
         session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base below Exception
         raise RunFolderError(f"{path} is not an ONNX model that can be read: {error}") from error
-    env_name = env_name or session.get_modelmeta().custom_metadata_map.get("environment")
-    if env_name is None:
-        from servorl.registry import env_names
-
-        raise UnknownNameError("environment (the file names none; use --env)", "", env_names())
-    name = session.get_inputs()[0].name
+    [obs_input, *others] = session.get_inputs()
+    if others:
+        raise RunFolderError(f"{path} has {1 + len(others)} inputs; a policy has one")
 
     def act(obs: NDArray[np.float32]) -> NDArray[Any]:
-        output: NDArray[Any] = session.run(None, {name: obs.astype(np.float32, copy=False)})[0]
-        return output
+        if list(obs.shape[1:]) != list(obs_input.shape[1:]):
+            raise ValueError(
+                f"{path} takes observations {obs_input.shape}, the environment gives "
+                f"{list(obs.shape)}"
+            )
+        inputs = {obs_input.name: obs.astype(np.float32, copy=False)}
+        actions: NDArray[Any] = session.run(None, inputs)[0]
+        return actions
 
-    return evaluate(act, env_name, episodes, seed, **settings)
+    return act, session.get_modelmeta().custom_metadata_map.get("environment")

@@ -36,6 +36,7 @@ class RolloutReport:
     """Undiscounted, unscaled return of each episode that ended."""
     lengths: list[int] = field(default_factory=list)
     diverged: int = 0
+    """Environments that diverged."""
     simulate_seconds: float = 0.0
     infer_seconds: float = 0.0
 
@@ -56,6 +57,8 @@ class Collector:
         self.obs = _checked(env.reset(seed=seed)[0], -1)
         self.dummy = np.zeros(env.num_envs, np.bool_)
         """Environments whose next step only resets them (NEXT_STEP)."""
+        self.diverged = np.zeros((), np.int64)
+        """The environment's count of divergences so far."""
         self.episode_return = np.zeros(env.num_envs)
         self.episode_length = np.zeros(env.num_envs, np.int64)
 
@@ -72,7 +75,7 @@ class Collector:
             report.simulate_seconds += time.perf_counter() - chosen
 
             valid = ~self.dummy
-            if "_valid" in infos:
+            if "valid" in infos:  # environments that servorl has masked after repeated divergence
                 valid &= infos["valid"]
             done = (terminated | truncated) & valid
             if done.any():
@@ -82,6 +85,8 @@ class Collector:
             self._account(report, rewards, done, valid)
             if self.mode == AutoresetMode.NEXT_STEP:
                 self.dummy = done
+        diverged = int(np.sum(infos.get("diverged", 0)))
+        report.diverged, self.diverged[...] = diverged - int(self.diverged), diverged
         if not bool(buffer.rewards.isfinite().all()):
             step, env_id = buffer.rewards.isfinite().logical_not().nonzero()[0].tolist()
             raise NonFiniteError(f"reward of environment {env_id} is not finite at step {step}")
@@ -92,6 +97,7 @@ class Collector:
         return {
             "obs": self.obs,
             "dummy": self.dummy,
+            "diverged": self.diverged,
             "episode_return": self.episode_return,
             "episode_length": self.episode_length,
         }
