@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 from servorl.errors import SettingError, UnknownNameError
 
 Config = TypeVar("Config")
-_BOX = str.maketrans("", "", "╭╮╰╯│─┌┐└┘")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_EDGE = re.compile(r"^│\s*|\s*│$")
+_RULE = re.compile(r"^[─-]{3,}$")
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
 
 
@@ -124,13 +126,7 @@ def _takes_several(kind: Any) -> bool:
 
 def _usage_error(printed: str, arguments: list[str], prog: str) -> SettingError | UnknownNameError:
     """The one-line form of the box that tyro printed."""
-    sections: list[list[str]] = [[]]
-    for line in printed.splitlines()[1:]:  # the first line is the box's title
-        text = line.translate(_BOX).strip()
-        if text:
-            sections[-1].append(text)
-        elif "─" in line:
-            sections.append([])
+    sections = _sections(printed)
     first = " ".join(sections[0]) or printed.strip() or "wrong arguments"
     if choice := re.match(r"invalid choice '(.*)' for argument '(.*)'\. Expected.*\((.*)\)", first):
         value, argument, choices = choice.groups()
@@ -146,10 +142,30 @@ def _usage_error(printed: str, arguments: list[str], prog: str) -> SettingError 
     return SettingError(f"{first.rstrip('.')}; see {prog} --help")
 
 
+def _sections(printed: str) -> list[list[str]]:
+    """The lines inside a box without its title, split at its rules.
+
+    The box is drawn in Unicode, the title in its upper edge; or, where the terminal has none, with
+    hyphens, the title being a section of its own.
+    """
+    sections: list[list[str]] = [[]]
+    lines = _COLOUR.sub("", printed).strip().splitlines()
+    for line in lines:
+        text = _EDGE.sub("", line.strip())
+        if text.startswith(("╭", "╰")):
+            continue
+        if _RULE.match(text):
+            sections.append([])
+        elif text:
+            sections[-1].append(text)
+    title_is_section = len(sections) > 1 and not lines[0].startswith("╭")
+    return sections[1:] if title_is_section else sections
+
+
 def _missing(printed: str, config_class: Any, prog: str) -> SettingError:
     """Names what was left out: the first required flag, else the first required position."""
-    flag = re.search(r"--[\w.-]+", printed.partition("Missing from")[2])
-    if flag is None or flag.group() == "--help":
+    flag = re.search(r"--[a-z][\w.-]*", " ".join(_sections(printed)[0]))
+    if flag is None:
         required = (
             field.name
             for field in dataclasses.fields(config_class)
