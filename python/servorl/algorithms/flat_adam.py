@@ -42,10 +42,6 @@ class FlatAdam:
             parameter.grad = self.grad[offset:end].view(parameter.shape)
             offset = end
 
-    def zero_grad(self) -> None:
-        """Set the gradient to zero where it lies."""
-        self.grad.zero_()
-
     def clip_grad_norm(self, max_norm: float) -> float:
         """Scale the gradient down to ``max_norm`` if it is longer; returns the norm that it had."""
         norm = float(self.grad.norm())

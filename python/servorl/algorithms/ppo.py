@@ -155,8 +155,8 @@ class PPO:
         gradient_norm, minibatches = 0.0, 0
         for _ in range(config.num_epochs):
             for minibatch in batch.minibatches(config.num_minibatches, self._shuffle):
-                loss, terms = self.loss(minibatch)
-                gradient_norm += self._descend(loss, terms, learning_rate)
+                terms = self.gradient(minibatch)
+                gradient_norm += self._descend(terms, learning_rate)
                 statistics += terms
                 minibatches += 1
         if config.normalize_obs:
@@ -218,27 +218,32 @@ class PPO:
         batch.check_shapes()
         return batch
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The scalar to descend and the ``STATISTICS`` behind it, for one minibatch."""
+    def gradient(self, batch: Batch) -> Tensor:
+        """Set every parameter's ``.grad`` for one minibatch; returns its ``STATISTICS``."""
         policy, config = self.policy, self.config
-        return ppo_loss(
-            policy.actor(batch.obs),
+        actor = policy.actor.trace(batch.obs)
+        critic = policy.critic.trace(batch.obs)
+        loss = ppo_loss(
+            actor[-1],
             policy.log_std,
-            policy.critic(batch.obs).squeeze(-1),
+            critic[-1].squeeze(-1),
             batch,
             clip_range=config.clip_range,
             value_clip_range=config.value_clip_range or math.inf,
             value_coefficient=config.value_coefficient,
             entropy_coefficient=config.entropy_coefficient,
         )
+        policy.actor.backward(actor, loss.mean_grad)
+        policy.critic.backward(critic, loss.value_grad.unsqueeze(-1))
+        assert policy.log_std.grad is not None  # FlatAdam's view
+        policy.log_std.grad.copy_(loss.log_std_grad)
+        return loss.statistics
 
-    def _descend(self, loss: Tensor, terms: Tensor, learning_rate: float) -> float:
+    def _descend(self, statistics: Tensor, learning_rate: float) -> float:
         """One step of Adam along the clipped gradient; returns the norm that it had."""
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
         norm = self.optimizer.clip_grad_norm(self.config.max_grad_norm)
-        if not math.isfinite(norm) or not math.isfinite(loss.item()):
-            named = dict(zip(STATISTICS, terms.tolist(), strict=True))
+        if not (math.isfinite(norm) and math.isfinite(statistics[0].item())):
+            named = dict(zip(STATISTICS[1:], statistics.tolist()[1:], strict=True))
             bad = [name for name, value in named.items() if not math.isfinite(value)]
             bad += [f"gradient of {name}" for name in self.optimizer.non_finite_grads()]
             raise NonFiniteError(

@@ -10,23 +10,37 @@ With z = (r - mean) / std, ratio = exp(log_prob - old_log_prob), A normalised ov
     d log_prob / d mean = z / std,   d log_prob / d log_std = z^2 - 1
     d value_loss / d v  = (v - R) / B           where the unclipped square is the larger, else 0
 
-Written as one node of the graph, because on a CPU autograd's thirty nodes take ten times as long.
+A further loss term adds its own gradient for the same three outputs.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from servorl.buffers import Batch
 from servorl.policies.actor_critic import HALF_LOG_2PI
 
-STATISTICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+
+class PPOLoss(NamedTuple):
+    """Per-minibatch statistics, and the gradient of the loss for what the networks put out."""
+
+    statistics: Tensor
+    """``STATISTICS`` ``[6]``, the loss first."""
+    mean_grad: Tensor
+    """``[B, A]``, for the actor's mean."""
+    log_std_grad: Tensor
+    """``[A]``."""
+    value_grad: Tensor
+    """``[B]``, for the critic's value."""
 
 
+STATISTICS = ("loss", "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+
+
+@torch.no_grad()
 def ppo_loss(
     mean: Tensor,
     log_std: Tensor,
@@ -37,8 +51,8 @@ def ppo_loss(
     value_clip_range: float,
     value_coefficient: float,
     entropy_coefficient: float,
-) -> tuple[Tensor, Tensor]:
-    """The loss (a scalar with gradients for ``mean``, ``log_std``, ``value``) and ``STATISTICS``.
+) -> PPOLoss:
+    """The module's equations.
 
     Args:
         mean: the actor's output ``[B, A]`` for ``batch.obs``.
@@ -59,67 +73,36 @@ def ppo_loss(
         raise ValueError(
             f"value must be of shape {list(batch.returns.shape)}, not {list(value.shape)}"
         )
-    coefficients = (clip_range, value_clip_range, value_coefficient, entropy_coefficient)
-    result = _ClippedLoss.apply(mean, log_std, value, batch, *coefficients)  # type: ignore[no-untyped-call]
-    return cast(tuple[Tensor, Tensor], result)
+    size, action_dim = mean.shape
+    inv_std = torch.exp(-log_std)
+    z = (batch.raw_actions - mean) * inv_std
+    z_squared = z * z
+    log_std_sum = log_std.sum()
+    constant = HALF_LOG_2PI * action_dim
+    log_ratio = -0.5 * z_squared.sum(1) - (batch.log_probs + (log_std_sum + constant))
+    ratio = log_ratio.exp()
+    change = ratio - 1.0
 
+    advantages = normalized(batch.advantages)
+    unclipped = advantages * ratio
+    clipped = advantages * ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
+    log_prob_grad = (unclipped * (unclipped <= clipped)).unsqueeze(1) * (-1.0 / size)
+    log_std_grad = (log_prob_grad * (z_squared - 1.0)).sum(0) - entropy_coefficient
 
-class _ClippedLoss(torch.autograd.Function):
-    """The module's equations."""
+    error = value - batch.returns
+    moved = (value - batch.values).clamp(-value_clip_range, value_clip_range)
+    square, clipped_square = error.square(), (batch.values + moved - batch.returns).square()
+    value_grad = error * (square >= clipped_square) * (value_coefficient / size)
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        mean: Tensor,
-        log_std: Tensor,
-        value: Tensor,
-        batch: Batch,
-        clip_range: float,
-        value_clip_range: float,
-        value_coefficient: float,
-        entropy_coefficient: float,
-    ) -> tuple[Tensor, Tensor]:
-        size, action_dim = mean.shape
-        inv_std = torch.exp(-log_std)
-        z = (batch.raw_actions - mean) * inv_std
-        z_squared = z * z
-        log_std_sum = log_std.sum()
-        constant = HALF_LOG_2PI * action_dim
-        log_ratio = -0.5 * z_squared.sum(1) - (batch.log_probs + (log_std_sum + constant))
-        ratio = log_ratio.exp()
-        change = ratio - 1.0
-
-        advantages = normalized(batch.advantages)
-        unclipped = advantages * ratio
-        clipped = advantages * ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
-        log_prob_grad = (unclipped * (unclipped <= clipped)).unsqueeze(1) * (-1.0 / size)
-        log_std_grad = (log_prob_grad * (z_squared - 1.0)).sum(0) - entropy_coefficient
-
-        error = value - batch.returns
-        moved = (value - batch.values).clamp(-value_clip_range, value_clip_range)
-        square, clipped_square = error.square(), (batch.values + moved - batch.returns).square()
-        value_grad = error * (square >= clipped_square) * (value_coefficient / size)
-
-        entropy = log_std_sum + (constant + 0.5 * action_dim)
-        per_sample = (
-            -torch.minimum(unclipped, clipped),
-            0.5 * torch.maximum(square, clipped_square),
-            entropy.expand(size),
-            change - log_ratio,
-            (change.abs() > clip_range).to(change.dtype),
-        )
-        statistics = torch.stack(per_sample).mean(1)
-        weights = statistics.new_tensor((1.0, value_coefficient, -entropy_coefficient, 0.0, 0.0))
-        ctx.save_for_backward(log_prob_grad * z * inv_std, log_std_grad, value_grad)
-        ctx.mark_non_differentiable(statistics)
-        return torch.dot(statistics, weights), statistics
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        mean_grad, log_std_grad, value_grad = ctx.saved_tensors
-        nothing = (None,) * 5
-        return grad * mean_grad, grad * log_std_grad, grad * value_grad, *nothing
+    policy_loss = -torch.minimum(unclipped, clipped)
+    value_loss = 0.5 * torch.maximum(square, clipped_square)
+    entropy = (log_std_sum + (constant + 0.5 * action_dim)).expand(size)
+    loss = policy_loss + value_coefficient * value_loss - entropy_coefficient * entropy
+    clip_fraction = (change.abs() > clip_range).to(change.dtype)
+    terms = (loss, policy_loss, value_loss, entropy, change - log_ratio, clip_fraction)
+    return PPOLoss(
+        torch.stack(terms).mean(1), log_prob_grad * z * inv_std, log_std_grad, value_grad
+    )
 
 
 def normalized(advantages: Tensor) -> Tensor:
