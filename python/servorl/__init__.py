@@ -6,12 +6,15 @@
     servorl.verify(run.export("out"), board="cortex-m4f")
 
 Every name below is imported when it is first used, so ``import servorl`` itself is cheap.
+It makes ``gymnasium.make_vec("servorl/half_cheetah-v0")`` and the like known to Gymnasium.
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from servorl._gymnasium_ids import register_when_imported
 
 if TYPE_CHECKING:
     from servorl.evaluation import Evaluation, evaluate
@@ -68,3 +71,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+register_when_imported()

@@ -116,19 +116,6 @@ def make_vec(
     )
 
 
-def register_gymnasium_ids() -> None:
-    """Make ``gymnasium.make_vec("servorl/<name>-v0")`` known to Gymnasium."""
-    from gymnasium.envs.registration import register, registry
-
-    for name in env_names():
-        if f"servorl/{name}-v0" not in registry:
-            register(
-                f"servorl/{name}-v0",
-                vector_entry_point="servorl.registry:make_vec",
-                kwargs={"name": name},
-            )
-
-
 def _folder(name: str) -> Path:
     known = env_names()
     if name not in known:

@@ -30,7 +30,7 @@ EVALUATION_EPISODES = 20
 NUM_ENVS = 8
 VIDEO_SECONDS = 8.0
 PUSH_SECONDS = 2.0
-PUSH = 1.0
+PUSH = 0.7
 """Standard deviation of a push: what is added to each joint's velocity, in rad/s or m/s."""
 MARKER = "demo.json"
 
