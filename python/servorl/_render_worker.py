@@ -16,6 +16,12 @@ from typing import Any
 
 import numpy as np
 
+WRONG_REQUEST = 2
+
+
+class _WrongRequest(Exception):
+    """The caller's mistake, not the backend's."""
+
 
 def main() -> int:
     """Draw one request; 0 where every frame was written."""
@@ -32,7 +38,8 @@ def main() -> int:
     except Exception as error:
         print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         sys.stderr.flush()
-        os._exit(1)  # a backend that failed may raise again while the interpreter shuts down
+        # A backend that failed may raise again while the interpreter shuts down.
+        os._exit(WRONG_REQUEST if isinstance(error, _WrongRequest) else 1)
     return 0
 
 
@@ -43,7 +50,7 @@ def _draw(settings: dict[str, Any], positions: np.ndarray[Any, Any], frames_out:
     mujoco.set_mju_user_warning(lambda text: print(text, file=sys.stderr))
     model = _lit_model(mujoco, settings)
     if positions.shape[1] != model.nq:
-        raise ValueError(f"a position has {positions.shape[1]} values, the model {model.nq}")
+        raise _WrongRequest(f"a position has {positions.shape[1]} values, the model {model.nq}")
     width, height = settings["width"], settings["height"]
     model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
     model.vis.global_.offheight = max(height, model.vis.global_.offheight)

@@ -21,6 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from servorl._render_worker import WRONG_REQUEST
 from servorl.errors import MissingToolError, OutputError
 
 BACKENDS = ("egl", "osmesa", "glfw")
@@ -84,6 +85,7 @@ def frames(
 
     Raises:
         MissingToolError: this machine has no OpenGL renderer.
+        ValueError: there is no position, or one of another length than ``nq``.
     """
     from servorl.registry import model_path
 
@@ -192,8 +194,8 @@ def _draw(
             for _ in range(len(positions)):
                 data = worker.stdout.read(width * height * 3)
                 if len(data) < width * height * 3:
-                    worker.wait()
-                    raise _BackendError(_reason(complaints))
+                    wrong_request = worker.wait() == WRONG_REQUEST
+                    raise (ValueError if wrong_request else _BackendError)(_reason(complaints))
                 yield np.frombuffer(data, np.uint8).reshape(height, width, 3)
         finally:
             worker.kill()
