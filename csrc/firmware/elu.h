@@ -11,9 +11,13 @@ SERVORL_INLINE float servorl_elu(float x)
 {
   const float a = servorl_magnitude(x);
   const float g = ((-0x1.d5d20ap-8f * a + 0x1.526b38p-5f) * a - 0x1.553e8ep-3f) * a + 0x1.ffff9p-2f;
-  const float tail = 1.0f / servorl_exp_twice(0.5f * a) - 1.0f;
-  const float y = a < 0.375f ? a * (a * g) - a : tail;
-  return x > 0.0f ? x : y;
+  float near_zero = a * (a * g) - a;
+  float tail = 1.0f / servorl_exp_twice(0.5f * a) - 1.0f;
+  SERVORL_OPAQUE(near_zero);
+  SERVORL_OPAQUE(tail);
+  tail = a < 0.375f ? near_zero : tail;
+  SERVORL_OPAQUE(tail);
+  return x > 0.0f ? x : tail;
 }
 
 /* x = ELU(x), in place. */

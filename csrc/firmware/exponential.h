@@ -4,7 +4,8 @@
 
 #include "platform.h"
 
-/* exp(2a) for a >= 0, where a beyond 9.1 counts as 9.1 (2 / exp(18.2) is less than half of float's epsilon).
+/* exp(2a) for 0 <= a <= 9.1, and beyond that something larger, up to infinity: 2 / exp(18.2) is already less than
+ * half of float's epsilon, so that nothing needs a clamp.
  *
  * The polynomial approximates exp(a / 2) and is raised to the fourth power. All of its coefficients are positive, so
  * that every rounded operation is non-decreasing in a, and so is the result. They minimise the largest error of tanh
@@ -12,9 +13,7 @@
  */
 SERVORL_INLINE float servorl_exp_twice(float a)
 {
-  float q;
-  a = a > 9.1f ? 9.1f : a;
-  q = 0x1.0d806ap-18f;
+  float q = 0x1.0d806ap-18f;
   q = q * a + 0x1.60865ap-18f;
   q = q * a + 0x1.46f5b8p-12f;
   q = q * a + 0x1.4a213ap-9f;

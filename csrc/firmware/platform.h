@@ -38,6 +38,22 @@
 #define SERVORL_INLINE static inline
 #endif
 
+/* SERVORL_OPAQUE(x) costs no instruction: it keeps a compiler for Arm from turning the choice between two computed
+ * values into a branch around one of them, so that the time of a kernel does not depend on the values.
+ */
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#define SERVORL_OPAQUE(x) __asm__("" : "+t"(x))
+#else
+#define SERVORL_OPAQUE(x) (void)(x)
+#endif
+
+/* Constants are read in words, which some cores fault on where they are not aligned. */
+#if defined(__GNUC__)
+#define SERVORL_ALIGNED __attribute__((aligned(4)))
+#else
+#define SERVORL_ALIGNED
+#endif
+
 /* The magnitude; NaN stays NaN. */
 SERVORL_INLINE float servorl_magnitude(float x)
 {

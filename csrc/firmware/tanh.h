@@ -6,7 +6,7 @@
 
 /* Both formulas are always evaluated and one is selected, so that the time does not depend on the value.
  *
- * Near 0, a - a * s * g(s) with s = a * a keeps the relative error small too, and its rounding is below the step from
+ * Near 0, x - x * s * g(s) with s = x * x keeps the relative error small too, and its rounding is below the step from
  * one float to the next; elsewhere 1 - 2 / (exp(2a) + 1) is a chain of monotone operations. tanh(+-0) = 0,
  * tanh(+-inf) = +-1, tanh(NaN) = NaN.
  */
@@ -15,8 +15,13 @@ SERVORL_INLINE float servorl_tanh(float x)
   const float a = servorl_magnitude(x);
   const float s = a * a;
   const float g = (0x1.8d5276p-5f * s - 0x1.102dep-3f) * s + 0x1.5552bep-2f;
-  const float tail = 1.0f - 2.0f / (servorl_exp_twice(a) + 1.0f);
-  return a < 0.375f ? x - x * (s * g) : (x < 0.0f ? -tail : tail);
+  float near_zero = x - x * (s * g);
+  float tail = 1.0f - 2.0f / (servorl_exp_twice(a) + 1.0f);
+  SERVORL_OPAQUE(near_zero);
+  SERVORL_OPAQUE(tail);
+  tail = x < 0.0f ? -tail : tail;
+  SERVORL_OPAQUE(tail);
+  return a < 0.375f ? near_zero : tail;
 }
 
 /* x = tanh(x), in place. */
