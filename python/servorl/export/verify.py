@@ -1,7 +1,7 @@
 """Proves that every exported form of a policy is the function that was trained.
 
-Observations recorded from the simulator are replayed through torch, onnxruntime, compiled C and C
-on an emulated chip; then each of them, the chip included, controls the simulator for whole episodes.
+Observations recorded from the simulator are replayed through torch, onnxruntime, compiled C and
+C on an emulated chip; then each of them, the chip included, controls the simulator for whole episodes.
 """
 
 from __future__ import annotations
