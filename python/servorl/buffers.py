@@ -105,6 +105,14 @@ class Batch:
                 form = f"[{rows}]" if wanted == 1 else f"[{rows}, …]"
                 raise ValueError(f"{field.name} must be of shape {form}, not {shape}")
 
+    def non_finite(self) -> list[str]:
+        """Names of the tensors that hold a NaN or an infinity."""
+        return [
+            field.name
+            for field in fields(self)
+            if not bool(getattr(self, field.name).isfinite().all())
+        ]
+
     def __len__(self) -> int:
         return self.obs.shape[0]
 

@@ -145,11 +145,13 @@ class PPO:
     def learn(self) -> dict[str, float]:
         """Improve the policy on the rollout collected last; returns what is worth logging.
 
-        Raises NonFiniteError, before the optimiser's step, for a loss or gradient that is not
-        finite.
+        Raises NonFiniteError, before the optimiser's step, for samples, a loss or a gradient that
+        are not finite.
         """
         config = self.config
         batch = self.batch()
+        if bad := batch.non_finite():
+            raise NonFiniteError(f"{', '.join(bad)} not finite in update {self.updates + 1}")
         learning_rate = self.learning_rate()
         statistics = torch.zeros(len(STATISTICS), device=self.device)
         gradient_norm, minibatches = 0.0, 0

@@ -8,7 +8,8 @@ With z = (r - mean) / std, ratio = exp(log_prob - old_log_prob), A normalised ov
 
     d policy_loss / d log_prob = -A ratio / B   where A ratio <= A clip(ratio), else 0
     d log_prob / d mean = z / std,   d log_prob / d log_std = z^2 - 1
-    d value_loss / d v  = (v - R) / B           where the unclipped square is the larger, else 0
+    d value_loss / d v  = (v - R) / B           where the unclipped square is the larger or v was
+                                                not clipped, else 0
 
 A further loss term adds its own gradient for the same three outputs.
 """
@@ -90,9 +91,12 @@ def ppo_loss(
     log_std_grad = (log_prob_grad * (z_squared - 1.0)).sum(0) - entropy_coefficient
 
     error = value - batch.returns
-    moved = (value - batch.values).clamp(-value_clip_range, value_clip_range)
-    square, clipped_square = error.square(), (batch.values + moved - batch.returns).square()
-    value_grad = error * (square >= clipped_square) * (value_coefficient / size)
+    move = value - batch.values
+    bounded = move.clamp(-value_clip_range, value_clip_range)
+    square, clipped_square = error.square(), (batch.values + bounded - batch.returns).square()
+    # Inside the range both squares are the same but for rounding, and both have the gradient.
+    flows = (square >= clipped_square) | (move == bounded)
+    value_grad = error * flows * (value_coefficient / size)
 
     policy_loss = -torch.minimum(unclipped, clipped)
     value_loss = 0.5 * torch.maximum(square, clipped_square)
