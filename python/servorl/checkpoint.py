@@ -177,11 +177,12 @@ def find(path: Path, pointer: str = LATEST) -> tuple[Path, Path]:
         raise RunFolderError(f"{path} has {reason} (no file named {pointer!r})")
     name, digest = _read_pointer(path, pointer)
     directory = path / CHECKPOINTS / name
-    manifest = directory / MANIFEST
-    if not manifest.is_file():
+    if not directory.is_dir():
         raise _damaged(path / pointer, f"it names {name}, which is not there", directory)
-    if hashlib.sha256(manifest.read_bytes()).hexdigest() != digest:
-        raise _damaged(manifest, f"its checksum is not the one in {path / pointer}", directory)
+    _read_manifest(directory)
+    if hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest() != digest:
+        reason = f"its checksum is not that of {name}"
+        raise _damaged(path / pointer, reason, path / CHECKPOINTS / "none")
     return path, directory
 
 
