@@ -2,13 +2,16 @@
 
 #include <mujoco/mjxmacro.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <type_traits>
 
 namespace servorl::sim {
 namespace {
 
-struct Shape {
+struct NamedField {
+  std::string_view name;
   ModelFields::Type type;
   int rows, columns;
 };
@@ -22,38 +25,39 @@ constexpr ModelFields::Type type_of() {
   return ModelFields::Type::int32;
 }
 
-// Calls visit(name, Shape) for every array of mjModel and every field of mjOption.
-template <class Visit>
-void each_field(const mjModel* model, Visit visit) {
+// Every array of mjModel and every field of mjOption. Plain structs in one list: some 500 of anything
+// with a constructor take the compiler half a minute.
+std::vector<NamedField> every_field(const mjModel* model) {
   MJMODEL_POINTERS_PREAMBLE(model)
   (void)nuser_body, (void)nuser_jnt, (void)nuser_geom, (void)nuser_site, (void)nuser_cam, (void)nuser_tendon;
   (void)nuser_actuator, (void)nuser_sensor, (void)nq, (void)nv, (void)na, (void)nu, (void)nmocap, (void)nplastic;
+  const NamedField fields[] = {
 #define X(element, name, rows, columns) \
-  visit(std::string(#name), Shape{type_of<element>(), static_cast<int>(model->rows), static_cast<int>(columns)});
-  MJMODEL_POINTERS
+  {#name, type_of<element>(), static_cast<int>(model->rows), static_cast<int>(columns)},
+      MJMODEL_POINTERS
 #undef X
-#define X(element, name, size) visit(std::string("opt." #name), Shape{type_of<element>(), 0, 1});
-#define XVEC(element, name, size) visit(std::string("opt." #name), Shape{type_of<element>(), size, 1});
-  MJOPTION_FIELDS
+#define X(element, name, size) {"opt." #name, type_of<element>(), 0, 1},
+#define XVEC(element, name, size) {"opt." #name, type_of<element>(), size, 1},
+          MJOPTION_FIELDS
 #undef XVEC
 #undef X
+  };
+  return {std::begin(fields), std::end(fields)};
 }
 
 }  // namespace
 
 std::vector<std::string> ModelFields::names() const {
   std::vector<std::string> names;
-  each_field(mjb_model(batch_), [&](const std::string& name, Shape) { names.push_back(name); });
+  for (const NamedField& field : every_field(mjb_model(batch_))) names.emplace_back(field.name);
   return names;
 }
 
 ModelFields::Field* ModelFields::expand(const std::string& name) {
   if (const auto found = fields_.find(name); found != fields_.end()) return &found->second;
-  std::optional<Shape> shape;
-  each_field(mjb_model(batch_), [&](const std::string& candidate, Shape candidate_shape) {
-    if (candidate == name) shape = candidate_shape;
-  });
-  if (!shape) return nullptr;
+  const std::vector<NamedField> known = every_field(mjb_model(batch_));
+  const auto shape = std::ranges::find(known, std::string_view(name), &NamedField::name);
+  if (shape == known.end()) return nullptr;
   int size = 0, element_bytes = 0;
   auto* values = static_cast<std::byte*>(mjb_expand(batch_, name.c_str(), &size, &element_bytes));
   if (!values || size != (shape->rows ? shape->rows : 1) * shape->columns) return nullptr;
