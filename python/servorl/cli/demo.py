@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from servorl.cli.parse import parse
 from servorl.errors import SettingError
+
+if TYPE_CHECKING:
+    from servorl.export import VerifyReport
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def run(arguments: list[str]) -> int:
     settings = DemoSettings(config.out, ENVIRONMENT, config.steps, config.seed, config.board)
     outcome = run_demo(settings, lambda line: print(line, flush=True))
     result = outcome.result
-    print(f"\n{outcome.table}\n")
+    _print_proof(outcome.report)
     if not result.solved:
         print(
             f"not solved: mean return {result.mean_return:.1f} of {result.reward_threshold:g}; "
@@ -53,3 +57,15 @@ def run(arguments: list[str]) -> int:
     for line in next_steps():
         print(f"  {line}")
     return 0 if outcome.ok else 1
+
+
+def _print_proof(report: VerifyReport) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=110)
+    print()
+    console.print(report.table())
+    for line in [*report.problems, *report.left_out]:
+        print(line)

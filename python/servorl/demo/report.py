@@ -48,17 +48,16 @@ class DemoResult:
     video_note: str
     """Why there is no video; empty where there is one."""
     export_folder: Path
-    verification: dict[str, Any] | None
-    """``report.json``'s content; None where nothing could be verified."""
-    verification_note: str
-    """What was left out of the verification and how to get it; empty where nothing was."""
+    verification: dict[str, Any]
+    """``report.json``'s content."""
     board: str
 
     @property
     def chip_row(self) -> dict[str, Any] | None:
-        """The row of the emulated chip."""
-        rows = self.verification["rows"] if self.verification else []
-        return next((row for row in rows if row["target"] == self.board), None)
+        """The row of the emulated chip; None where nothing ran on it."""
+        rows = self.verification["rows"]
+        found = (row for row in rows if row["target"] == self.board)
+        return next((row for row in found if row["max_error"] is not None), None)
 
     @property
     def solved(self) -> bool:
@@ -87,9 +86,10 @@ def write_report(result: DemoResult, path: Path) -> None:
         if result.video
         else f"<p>{_text(result.video_note)}</p>",
         verification=_verification_table(result),
-        verification_note=f"<p>{_text(result.verification_note)}</p>"
-        if result.verification_note
-        else "",
+        verification_note="".join(
+            f"<p>{_text(line)}</p>"
+            for line in [*result.verification["problems"], *result.verification["left_out"]]
+        ),
         export_folder=_text(folder),
         files=_file_rows(result.export_folder, folder),
         next_steps=_text("\n".join(next_steps())),
@@ -110,8 +110,7 @@ def next_steps() -> list[str]:
 
 
 def _verdict(result: DemoResult) -> tuple[str, str]:
-    verified = result.verification is not None and result.verification["ok"]
-    if result.verification is not None and not verified:
+    if not result.verification["ok"]:
         return "failed", "The export is not the trained policy: see the table below"
     if not result.solved:
         return "partial", "Not solved yet: train for longer"
@@ -145,8 +144,6 @@ def _solved_note(result: DemoResult) -> str:
 
 
 def _verification_table(result: DemoResult) -> str:
-    if result.verification is None:
-        return ""
     head = "".join(f"<th>{_text(heading)}</th>" for _, heading in _COLUMNS)
     rows = []
     for row in result.verification["rows"]:

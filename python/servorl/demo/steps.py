@@ -1,7 +1,7 @@
 """The demo's steps: train, evaluate, draw, export, verify, report.
 
-Everything is made in a folder beside the wanted one, which takes its place at the end: a demo that
-was interrupted leaves the one before it as it was.
+An earlier demo in the same folder is put aside until the new one is complete, and comes back where
+it fails.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from servorl.demo.report import DemoResult, write_report
 from servorl.errors import MissingToolError, OutputError
 
 if TYPE_CHECKING:
+    from servorl.evaluation import Evaluation
     from servorl.export import VerifyReport
     from servorl.training import Run
 
 EVALUATION_EPISODES = 20
+EVALUATION_INTERVAL = 4_000
+CHIP_EPISODES = 3
 NUM_ENVS = 8
 VIDEO_SECONDS = 8.0
 PUSH_SECONDS = 2.0
@@ -51,14 +54,12 @@ class DemoOutcome:
     """What the demo made, for the command line's last lines."""
 
     result: DemoResult
-    table: str
-    """The verification as text."""
+    report: VerifyReport
 
     @property
     def ok(self) -> bool:
         """Solved, and nothing that was verified failed."""
-        verification = self.result.verification
-        return self.result.solved and (verification is None or bool(verification["ok"]))
+        return self.result.solved and self.report.ok
 
 
 def run_demo(settings: DemoSettings, say: Callable[[str], None]) -> DemoOutcome:
@@ -66,35 +67,34 @@ def run_demo(settings: DemoSettings, say: Callable[[str], None]) -> DemoOutcome:
 
     Raises:
         OutputError: ``settings.out`` cannot be written, or holds something that is no demo.
+        UnknownNameError: there is no such board.
     """
+    from servorl.export import verify
+    from servorl.export.boards import load_board
+    from servorl.platform import torch_thread_count
     from servorl.registry import task_info
 
     started = time.perf_counter()
     task = task_info(settings.environment)
-    with _output(settings.out) as folder:
+    load_board(settings.board)
+    # For networks this small, handing work to a second thread takes longer than the work.
+    with _output(settings.out) as folder, torch_thread_count(1):
         say(f"1/4 train: PPO on {settings.environment}, until it is solved")
         training_started = time.perf_counter()
-        run = _train(settings, task.reward_threshold, folder / "run")
+        run, evaluation = _train(settings, task.reward_threshold, folder / "run", say)
         train_seconds = time.perf_counter() - training_started
         rows = run.metrics()
-
-        say(f"2/4 evaluate: {EVALUATION_EPISODES} episodes on initial states never seen before")
-        evaluation = run.evaluate(episodes=EVALUATION_EPISODES)
-        say(f"    mean return {evaluation.mean_return:.1f}")
         curve = folder / "learning-curve.png"
-        draw_curve(
-            [row["steps"] for row in rows],
-            [_number(row["return_mean"]) for row in rows],
-            curve,
-            threshold=task.reward_threshold,
-        )
+        draw_curve(rows, curve, threshold=task.reward_threshold)
+
+        say("2/4 film: the policy at work, pushed every two seconds")
         video, video_note = _film(run, settings, folder / "policy.gif", say)
 
         say("3/4 export: ONNX and C")
         exported = run.export(folder / "exported")
 
         say(f"4/4 verify: torch, onnxruntime, C on this machine, C on an emulated {settings.board}")
-        report, verification_note = _verify(exported, settings.board, say)
+        report = verify(exported, board=settings.board, episodes=CHIP_EPISODES)
         result = DemoResult(
             environment=settings.environment,
             steps=int(rows[-1]["steps"]),
@@ -108,19 +108,21 @@ def run_demo(settings: DemoSettings, say: Callable[[str], None]) -> DemoOutcome:
             video=video,
             video_note=video_note,
             export_folder=exported,
-            verification=None if report is None else report.to_json(),
-            verification_note=verification_note,
+            verification=report.to_json(),
             board=settings.board,
         )
         write_report(result, folder / "index.html")
         _write_marker(result, folder / MARKER)
-    return DemoOutcome(result, verification_note if report is None else report.table())
+    return DemoOutcome(result, report)
 
 
-def _train(settings: DemoSettings, threshold: float | None, path: Path) -> Run:
-    from servorl.training import train
+def _train(
+    settings: DemoSettings, threshold: float | None, path: Path, say: Callable[[str], None]
+) -> tuple[Run, Evaluation]:
+    """Train until an evaluation on fresh initial states agrees that the task is solved."""
+    from servorl.training import resume, train
 
-    return train(
+    run = train(
         "ppo",
         env=settings.environment,
         steps=settings.steps,
@@ -128,8 +130,17 @@ def _train(settings: DemoSettings, threshold: float | None, path: Path) -> Run:
         out=path,
         num_envs=NUM_ENVS,
         target_return=threshold,
-        evaluation_interval=10_000,
+        evaluation_interval=EVALUATION_INTERVAL,
     )
+    while True:
+        evaluation = run.evaluate(episodes=EVALUATION_EPISODES)
+        say(
+            f"    mean return of {EVALUATION_EPISODES} fresh episodes: {evaluation.mean_return:.1f}"
+        )
+        solved = threshold is None or evaluation.mean_return >= threshold
+        if solved or run.stopped is None:
+            return run, evaluation
+        run = resume(path)
 
 
 def _film(
@@ -171,36 +182,31 @@ def _positions_under_pushes(run: Run, environment: str, seed: int) -> NDArray[np
     return np.stack(positions)
 
 
-def _verify(
-    exported: Path, board: str, say: Callable[[str], None]
-) -> tuple[VerifyReport | None, str]:
-    """The verification; or, where tools are missing, what there is of it and why."""
-    from servorl.export import verify
-
-    try:
-        return verify(exported, board=board), ""
-    except MissingToolError as error:
-        say(f"    {error}")
-        return None, str(error)
-
-
 @contextlib.contextmanager
 def _output(out: Path) -> Iterator[Path]:
-    """A new folder beside ``out`` that replaces it where the block succeeds."""
+    """``out`` as a new folder; what was there comes back where the block fails.
+
+    The marker is written first, so that the remains of a demo that was killed are replaced too.
+    """
     if out.exists() and not (out / MARKER).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise OutputError(f"{out} exists and is no earlier demo; name another folder with --out")
-    partial = out.with_name(f".{out.name}.partial")
+    previous = out.with_name(f".{out.name}.previous")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        if out.exists():
+            shutil.rmtree(previous, ignore_errors=True)
+            out.rename(previous)
+        out.mkdir(parents=True)
+        (out / MARKER).write_text("{}\n")
     except OSError as error:
         raise OutputError(f"{out} cannot be written: {error.strerror}") from None
     try:
-        yield partial
+        yield out
+    except BaseException:
         shutil.rmtree(out, ignore_errors=True)
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if previous.exists():
+            previous.rename(out)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 def _write_marker(result: DemoResult, path: Path) -> None:
@@ -213,8 +219,3 @@ def _write_marker(result: DemoResult, path: Path) -> None:
         "verification": result.verification,
     }
     path.write_text(json.dumps(summary, indent=2) + "\n")
-
-
-def _number(value: Any) -> float:
-    """A metric as a number; NaN where it was not measured."""
-    return float("nan") if value in (None, "") else float(value)
