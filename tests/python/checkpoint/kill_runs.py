@@ -25,12 +25,13 @@ import torch
 from servorl import checkpoint as checkpoints
 from servorl.cli.main import main
 
-SETTINGS = (
+FLAGS = (
     "--env pendulum --num-envs 2 --num-threads 1 --rollout-steps 16 --num-epochs 1"
     " --num-minibatches 2 --hidden-sizes 8 --checkpoint-interval 32 --keep-checkpoints 2"
     " --evaluation-interval 0 --evaluation-episodes 1 --no-tensorboard --device cpu"
     " --anneal-steps 100000 --progress plain"
-).split()  # noqa: SIM905
+)
+SETTINGS = FLAGS.split()
 ANNOUNCED = re.compile(r"^checkpoint at (\d+) steps", re.MULTILINE)
 
 
