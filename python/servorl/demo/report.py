@@ -16,8 +16,9 @@ FILE_MEANINGS = {
     "policy.h": "the interface of the C policy",
     "policy.c": "the policy in C99: weights in flash, no heap, no libraries",
     "policy.json": "names, order and units of every observation and action, control period",
-    "report.json": "the proof below, for a machine to read",
+    "report.json": "the proof above, for a machine to read",
 }
+IMAGE_MEANING = "the firmware image that ran on the emulated chip"
 _MEDIA_TYPES = {".png": "image/png", ".gif": "image/gif"}
 _COLUMNS = (
     ("target", "target"),
@@ -167,7 +168,8 @@ def _file_rows(export_folder: Path, folder: str) -> str:
     rows = []
     for file in sorted(export_folder.iterdir()):
         if file.is_file():
-            meaning = FILE_MEANINGS.get(file.name, "")
+            otherwise = IMAGE_MEANING if file.suffix == ".elf" else ""
+            meaning = FILE_MEANINGS.get(file.name, otherwise)
             link = f'<a href="{_text(folder)}/{_text(file.name)}">{_text(file.name)}</a>'
             size = f"{file.stat().st_size:,}"
             rows.append(
