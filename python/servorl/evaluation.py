@@ -180,6 +180,9 @@ def load_onnx(path: Path) -> tuple[Act, str | None]:
     if others:
         raise RunFolderError(f"{path} has {1 + len(others)} inputs; a policy has one")
 
+    outputs = [output.name for output in session.get_outputs()]
+    action = "action" if "action" in outputs else outputs[0]
+
     def act(obs: NDArray[np.float32]) -> NDArray[Any]:
         if list(obs.shape[1:]) != list(obs_input.shape[1:]):
             raise ValueError(
@@ -187,7 +190,7 @@ def load_onnx(path: Path) -> tuple[Act, str | None]:
                 f"{list(obs.shape)}"
             )
         inputs = {obs_input.name: obs.astype(np.float32, copy=False)}
-        actions: NDArray[Any] = session.run(None, inputs)[0]
+        actions: NDArray[Any] = session.run([action], inputs)[0]
         return actions
 
     return act, session.get_modelmeta().custom_metadata_map.get("environment")
