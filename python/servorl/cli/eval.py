@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
+
 from servorl.settings import Range, check_settings
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 class EvalOptions:
     """Play whole deterministic episodes of a run's latest checkpoint, or of an ONNX policy."""
 
+    policy: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|policy.onnx")]
+    """A run folder, or an exported ONNX policy."""
     env: str | None = None
     """The environment; by default the one that the policy was trained in."""
     episodes: Annotated[int, Range(1)] = 20
@@ -39,18 +43,10 @@ class EvalOptions:
 def run(arguments: list[str]) -> int:
     """Run ``servorl eval ARGUMENTS`` and return its exit code."""
     from servorl.cli.parse import parse
-    from servorl.errors import SettingError
 
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: servorl eval RUN|policy.onnx [OPTIONS]", flush=True)
-        if not arguments:
-            return SettingError.exit_code
-        parse(EvalOptions, ["--help"], prog="servorl eval RUN|policy.onnx")
-    if arguments[0].startswith("-"):
-        raise SettingError("name a run or a policy.onnx first: servorl eval RUN [OPTIONS]")
-    options = parse(EvalOptions, arguments[1:], prog="servorl eval RUN|policy.onnx")
+    options = parse(EvalOptions, arguments, prog="servorl eval")
     check_settings(options)
-    evaluation = _evaluate(Path(arguments[0]), options)
+    evaluation = _evaluate(options.policy, options)
     if options.video is not None:
         _write_video(options.video, evaluation)
     if options.json:

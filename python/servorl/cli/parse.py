@@ -49,7 +49,7 @@ def parse(
     """
     import tyro
 
-    flags = dict(_flags(config_class))
+    flags = dict(_flags(config_class, default))
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
@@ -76,18 +76,17 @@ def parse(
     return config
 
 
-def _flags(config_class: Any) -> Iterator[tuple[str, Any]]:
+def _flags(config_class: Any, default: Any) -> Iterator[tuple[str, Any]]:
     """Every flag of a dataclass, nested ones included, with its type."""
     hints = typing.get_type_hints(config_class)
     for field in dataclasses.fields(config_class):
         kind = hints[field.name]
+        value = field.default if default is None else getattr(default, field.name)
+        hyphens = field.name.replace("_", "-")
         if dataclasses.is_dataclass(kind):
-            yield from _flags(kind)
+            yield from _flags(kind, None if value is dataclasses.MISSING else value)
         else:
-            hyphens = field.name.replace("_", "-")
-            yield f"--{hyphens}", kind
-            if kind is bool:
-                yield f"--no-{hyphens}", kind
+            yield f"--no-{hyphens}" if value is True else f"--{hyphens}", kind
 
 
 def _reject_unknown_flags(arguments: list[str], flags: dict[str, Any]) -> None:
