@@ -18,7 +18,7 @@ from servorl._gymnasium_ids import register_when_imported
 
 if TYPE_CHECKING:
     from servorl.evaluation import Evaluation, evaluate
-    from servorl.export import verify
+    from servorl.export.verify import verify
     from servorl.registry import card, env_names, make_vec, model_path
     from servorl.runs import load_policy
     from servorl.task_info import Channel, TaskInfo
@@ -38,7 +38,7 @@ _HOME = {
     "make_vec": "servorl.registry",
     "model_path": "servorl.registry",
     "train": "servorl.training",
-    "verify": "servorl.export",
+    "verify": "servorl.export.verify",
 }
 
 __all__ = [
