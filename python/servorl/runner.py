@@ -66,7 +66,7 @@ class RunConfig:
     keep_checkpoints: Annotated[int, Range(1)] = 3
     """How many of the newest checkpoints stay, beside the best."""
     tensorboard: bool = True
-    """Also log to TensorBoard."""
+    """Whether to log to TensorBoard beside metrics.csv."""
     progress: Progress = "auto"
     """live panel, plain lines, none; auto: live on a terminal."""
 

@@ -73,9 +73,9 @@ class PPOConfig:
     reward_clip: Annotated[float, Range(0.0, open_low=True)] = 10.0
     """Bound on each normalised reward."""
     normalize_obs: bool = True
-    """Subtract the observations' running mean and divide by their deviation."""
+    """Whether to subtract the observations' running mean and divide by their deviation."""
     normalize_rewards: bool = True
-    """Divide rewards by the running deviation of the discounted return."""
+    """Whether to divide rewards by the running deviation of the discounted return."""
 
     def steps_per_environment(self, num_envs: int) -> int:
         """Length of a rollout."""

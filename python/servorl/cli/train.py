@@ -46,6 +46,7 @@ def run(arguments: list[str]) -> int:
 def _start(algorithm: str, arguments: list[str]) -> int:
     from servorl.errors import SettingError, UnknownNameError
     from servorl.registry import env_names
+    from servorl.settings import check_settings
     from servorl.training import configure, start
 
     env = _value_of(arguments, "--env")
@@ -56,15 +57,18 @@ def _start(algorithm: str, arguments: list[str]) -> int:
     defaults = configure(algorithm, {} if env is None else {"env": env})
     options = _parse(algorithm, arguments, *defaults)
     if not options.folders.seeds:
-        return _finish(start(algorithm, options.run, options.settings, out=options.folders.out))
+        return _finish(
+            start(algorithm, options.run, getattr(options, algorithm), out=options.folders.out)
+        )
     folder = options.folders.out or Path("runs") / f"{env}-{algorithm}-seeds"
-    exit_code = 0
-    for seed in options.folders.seeds:
-        config = dataclasses.replace(options.run, seed=seed)
-        exit_code = _finish(start(algorithm, config, options.settings, out=folder / f"seed{seed}"))
-        if exit_code:
-            break
-    return exit_code
+    configs = [dataclasses.replace(options.run, seed=seed) for seed in options.folders.seeds]
+    for config in configs:
+        check_settings(config)
+    for config in configs:
+        out = folder / f"seed{config.seed}"
+        if exit_code := _finish(start(algorithm, config, getattr(options, algorithm), out=out)):
+            return exit_code
+    return 0
 
 
 def _resume(path: Path, named: str | None, arguments: list[str]) -> int:
@@ -77,7 +81,7 @@ def _resume(path: Path, named: str | None, arguments: list[str]) -> int:
     options = _parse(algorithm, arguments, *defaults)
     if options.folders.seeds or options.folders.out is not None:
         raise SettingError("--resume goes on in its own folder: leave out --seeds and --out")
-    values = dataclasses.asdict(options.run) | dataclasses.asdict(options.settings)
+    values = dataclasses.asdict(options.run) | dataclasses.asdict(getattr(options, algorithm))
     return _finish(resume(path, **values))
 
 
@@ -94,7 +98,7 @@ def _parse(algorithm: str, arguments: list[str], config: Any, settings: Any) -> 
     from servorl.cli.parse import parse
     from servorl.settings import check_settings
 
-    parts = {"run": config, "settings": settings, "folders": Folders()}
+    parts = {"run": config, algorithm: settings, "folders": Folders()}
     options_class = dataclasses.make_dataclass(
         "TrainOptions", [(name, type(part)) for name, part in parts.items()], frozen=True
     )
@@ -106,7 +110,7 @@ def _parse(algorithm: str, arguments: list[str], config: Any, settings: Any) -> 
         default=options_class(**parts),
     )
     check_settings(options.run)
-    check_settings(options.settings)
+    check_settings(getattr(options, algorithm))
     return options
 
 

@@ -141,7 +141,7 @@ def test_presets_name_existing_settings_and_given_settings_win() -> None:
         (["train", "--resume", "/nowhere"], 1, "/nowhere is not a folder"),
         (["eval", "/nowhere"], 1, "/nowhere is not a folder"),
         (["eval", "/nowhere.onnx"], 1, "/nowhere.onnx"),
-        (["eval", "--episodes", "3"], 2, "name a run or a policy.onnx first"),
+        (["eval", "--episodes", "3"], 2, "missing POLICY"),
         (["eval", "/nowhere", "--episodes", "0"], 2, "episodes must be at least 1"),
     ],
 )
