@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
+from servorl.export import reference
 from servorl.policies.inference_graph import Activation, DenseLayer, InferenceGraph
 from servorl.task_info import Channel, TaskInfo
 
@@ -75,7 +77,10 @@ def observations(graph: InferenceGraph, count: int, seed: int = 1) -> np.ndarray
 
 
 def environment_policy(name: str, seed: int = 0) -> tuple[InferenceGraph, TaskInfo]:
-    """A 64x64 tanh policy for an environment, its normaliser from what random actions show."""
+    """A 64x64 tanh policy for an environment, its normaliser from what random actions show.
+
+    That of ``inverted_pendulum`` balances; the others move as random weights make them.
+    """
     from servorl.registry import make_vec, task_info
 
     task = task_info(name)
@@ -95,4 +100,28 @@ def environment_policy(name: str, seed: int = 0) -> tuple[InferenceGraph, TaskIn
         bounds=(low, high),
         seed=seed,
     )
+    if name == "inverted_pendulum":
+        graph = fit_last_layer(graph, np.array([0.5, 6.0, 0.8, 1.2]))
     return graph, task
+
+
+def fit_last_layer(graph: InferenceGraph, gains: np.ndarray) -> InferenceGraph:
+    """The graph with a last layer that makes it act like ``gains @ observation``."""
+    data = observations(graph, 4000)
+    data[::2] = graph.mean + (data[::2] - graph.mean) / 10  # where a balanced pole stays
+    hidden = dataclasses.replace(
+        graph,
+        layers=graph.layers[:-1],
+        **{name: np.zeros(64, np.float32) for name in ("action_offset", "action_low")},
+        **{name: np.ones(64, np.float32) for name in ("action_scale", "action_high")},
+    )
+    features, _ = reference.evaluate(hidden, data)
+    features = np.column_stack([features, np.ones(len(data))])
+    wanted = np.clip(data @ gains, 2 * graph.action_low, 2 * graph.action_high)
+    wanted = (wanted - graph.action_offset) / graph.action_scale
+    ridge = 1e-3 * np.eye(features.shape[1])
+    weights = np.linalg.solve(features.T @ features + ridge, features.T @ wanted)
+    last = DenseLayer(
+        weights[None, :-1].astype(np.float32), weights[-1:].astype(np.float32), "identity"
+    )
+    return dataclasses.replace(graph, layers=(*graph.layers[:-1], last))

@@ -39,9 +39,21 @@ class ChipResult:
 
 
 class EmulatedChip:
-    """One emulator that serves inferences; a context manager."""
+    """One emulator that serves inferences; a context manager.
 
-    def __init__(self, board: Board, image: Image, obs_dim: int, action_dim: int) -> None:
+    Raises VerificationError where the image is not one of this policy's harness, or does not answer
+    within ``timeout_seconds``.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        image: Image,
+        obs_dim: int,
+        action_dim: int,
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> None:
         self.board = board
         self.request_type, self.reply_type = _mailbox_types(obs_dim, action_dim)
         mailbox = image.symbol("harness_mailbox")
@@ -53,7 +65,7 @@ class EmulatedChip:
         self._request_address = mailbox.address
         self._reply_address = mailbox.address + self.request_type.itemsize
         self._sequence = 0
-        self._debugger = Debugger(_command(board, image.path))
+        self._debugger = Debugger(_command(board, image.path), timeout_seconds)
         try:
             self._debugger.run_until_notified()
             self.hash = self._read_hash(image.symbol("harness_policy_hash").address)

@@ -78,6 +78,10 @@ class Image:
 
     def read(self, name: str, size: int) -> bytes:
         """The ``size`` bytes behind a symbol, which must be exactly that large."""
+        return self._slice(self.file_offset(name, size), size)
+
+    def file_offset(self, name: str, size: int) -> int:
+        """Where in the file a symbol of that size begins."""
         symbol = self.symbol(name)
         if symbol.size != size:
             raise VerificationError(
@@ -86,7 +90,7 @@ class Image:
         for section in self._allocated():
             start = symbol.address - section.address
             if section.kind != _SHT_NOBITS and start >= 0 and start + size <= section.size:
-                return self._slice(section.offset + start, size)
+                return section.offset + start
         raise VerificationError(f"{self.path}: {name} lies outside the image")
 
     def _allocated(self) -> list[Section]:

@@ -84,21 +84,22 @@ class VerifyReport:
         from rich.table import Table
 
         title = f"policy {self.hash[:12]}: {'verified' if self.ok else 'NOT VERIFIED'}"
-        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("target", no_wrap=True)
-        for heading in ("max error", "observations", "flash B", "RAM B", "stack B"):
-            table.add_column(heading, justify="right")
-        table.add_column("instructions", justify="right")
-        table.add_column("closed-loop return", justify="right")
+        for heading in _HEADINGS:
+            table.add_column(heading, justify="right", no_wrap=True)
         for row in self.rows:
             table.add_row(
                 row.target,
                 _text(row.max_error, ".1e"),
                 *(_text(v, ",") for v in (row.observations, row.flash, row.ram, row.stack)),
                 _text(row.instructions, ","),
-                _text(row.return_mean, ",.2f"),
+                _text(row.return_mean, ".1f"),
             )
         return table
+
+
+_HEADINGS = ("max error", "tried", "flash B", "RAM B", "stack B", "instructions", "return")
 
 
 def _text(value: float | None, form: str) -> str:

@@ -1,7 +1,7 @@
 """Proves that every exported form of a policy is the function that was trained.
 
-Observations recorded from the simulator are replayed through torch, onnxruntime, compiled C and
-C on an emulated chip; then each of them, the chip included, controls the simulator for whole episodes.
+Observations recorded from the simulator are replayed through torch, onnxruntime, compiled C and C
+on an emulated chip; then each of them, the chip included, controls the simulator for episodes.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ def verify(
     if report.problems:  # the files are no longer what they say: nothing of them is run
         report.rows = [Row(name) for name in ("torch", "onnxruntime", "host-c", chosen.name)]
     else:
-        subject = _prepare(exported, policy, observations, episodes, seed)
-        _verify_host(subject, report)
-        _verify_board(subject, chosen, None if image is None else Path(image), report)
+        with _one_torch_thread():
+            subject = _prepare(exported, policy, observations, episodes, seed)
+            _verify_host(subject, report)
+            _verify_board(subject, chosen, None if image is None else Path(image), report)
         _check_agreement(subject, report)
     report.write(exported.folder / REPORT)
     return report
@@ -102,6 +103,19 @@ def _load(path: Path) -> tuple[Export, Any]:
     graph = loaded.policy.inference_graph()
     folder = export(graph, loaded.task_info, loaded.run / "export")
     return integrity.read_export(folder), loaded.policy
+
+
+@contextlib.contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Batches are small here: a second thread would only wait for the first."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _prepare(
