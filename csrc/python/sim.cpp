@@ -9,6 +9,7 @@
 
 #include "python/rooms.hpp"
 #include "sim/registry.hpp"
+#include "sim/replay.hpp"
 
 namespace py = pybind11;
 
@@ -202,6 +203,24 @@ void refresh(Handle& self, const Array<int>& envs) {
   self.batch->refresh(span_of(envs));
 }
 
+template <class Value>
+std::vector<Value> vector_of(const Array<Value>& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+sim::Replay make_replay(const std::string& model_path, int frame_skip, const Array<double>& actions,
+                        const Array<double>& states, const Array<std::int32_t>& resets) {
+  if (actions.ndim() != 3 || states.ndim() != 2 || resets.ndim() != 2) {
+    throw std::invalid_argument("actions are [steps, num_envs, nu], states [any, nq + nv], resets [steps + 1, num_envs]");
+  }
+  return sim::Replay(model_path, {.steps = static_cast<int>(actions.shape(0)),
+                                  .num_envs = static_cast<int>(actions.shape(1)),
+                                  .frame_skip = frame_skip,
+                                  .actions = vector_of(actions),
+                                  .states = vector_of(states),
+                                  .resets = vector_of(resets)});
+}
+
 }  // namespace
 
 void bind_sim(py::module_& module) {
@@ -228,6 +247,11 @@ void bind_sim(py::module_& module) {
   module.def("state_views", state_views);
   module.def("expand", expand);
 
+  py::class_<sim::Replay>(module, "Replay")
+      .def(py::init(&make_replay))
+      .def("run", &sim::Replay::run, py::call_guard<py::gil_scoped_release>())
+      .def("final_states", [](const sim::Replay& self) { return py::array_t<double>(py::cast(self.final_states())); });
+
   module.def("names", [] {
     std::vector<std::string> names;
     for (const sim::RegisteredTask& task : sim::registered_tasks()) names.push_back(task.name);
@@ -237,6 +261,7 @@ void bind_sim(py::module_& module) {
   module.def("is_native", [](const std::string& name) { return find_task(name).native; });
   module.def("describe", describe);
   module.def("make_batch", make_batch);
+  module.def("timestep", [](const std::string& model_path) { return sim::load_model(model_path)->opt.timestep; });
   module.def("available_cores", sim::available_cores);
 }
 

@@ -120,6 +120,7 @@ Batch::Row Batch::begin_step(int env) {
   if (block_.finished[env]) block_.clear_final(env);
   block_.finished[env] = block_.restarted[env] = exhausted_[env] = 0;
   block_.valid[env] = 1;
+  std::ranges::fill(info(env), 0.0);
   if (!masked_[env] && !needs_reset_[env]) return Row::live;
   block_.valid[env] = block_.terminated[env] = block_.truncated[env] = 0;
   block_.reward[env] = 0.0;

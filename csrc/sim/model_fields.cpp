@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -13,7 +14,7 @@ namespace {
 struct NamedField {
   std::string_view name;
   ModelFields::Type type;
-  int rows, columns;
+  mjtSize mjModel::*rows;  // of an array; null for a field of mjOption
 };
 
 template <class Element>
@@ -25,45 +26,41 @@ constexpr ModelFields::Type type_of() {
   return ModelFields::Type::int32;
 }
 
-// Every array of mjModel and every field of mjOption. Plain structs in one list: some 500 of anything
-// with a constructor take the compiler half a minute.
-std::vector<NamedField> every_field(const mjModel* model) {
-  MJMODEL_POINTERS_PREAMBLE(model)
-  (void)nuser_body, (void)nuser_jnt, (void)nuser_geom, (void)nuser_site, (void)nuser_cam, (void)nuser_tendon;
-  (void)nuser_actuator, (void)nuser_sensor, (void)nq, (void)nv, (void)na, (void)nu, (void)nmocap, (void)nplastic;
-  const NamedField fields[] = {
-#define X(element, name, rows, columns) \
-  {#name, type_of<element>(), static_cast<int>(model->rows), static_cast<int>(columns)},
-      MJMODEL_POINTERS
+// Every array of mjModel and every field of mjOption. The table is constant data: some 500 initialisations
+// at run time take the compiler minutes under a sanitizer.
+constexpr NamedField kFields[] = {
+#define X(element, name, rows, columns) {#name, type_of<element>(), &mjModel::rows},
+    MJMODEL_POINTERS
 #undef X
-#define X(element, name, size) {"opt." #name, type_of<element>(), 0, 1},
-#define XVEC(element, name, size) {"opt." #name, type_of<element>(), size, 1},
-          MJOPTION_FIELDS
+#define X(element, name, size) {"opt." #name, type_of<element>(), nullptr},
+#define XVEC(element, name, size) X(element, name, size)
+        MJOPTION_FIELDS
 #undef XVEC
 #undef X
-  };
-  return {std::begin(fields), std::end(fields)};
-}
+};
 
 }  // namespace
 
 std::vector<std::string> ModelFields::names() const {
   std::vector<std::string> names;
-  for (const NamedField& field : every_field(mjb_model(batch_))) names.emplace_back(field.name);
+  for (const NamedField& field : kFields) names.emplace_back(field.name);
   return names;
 }
 
 ModelFields::Field* ModelFields::expand(const std::string& name) {
   if (const auto found = fields_.find(name); found != fields_.end()) return &found->second;
-  const std::vector<NamedField> known = every_field(mjb_model(batch_));
-  const auto shape = std::ranges::find(known, std::string_view(name), &NamedField::name);
-  if (shape == known.end()) return nullptr;
+  const auto known = std::ranges::find(kFields, std::string_view(name), &NamedField::name);
+  if (known == std::end(kFields)) return nullptr;
   int size = 0, element_bytes = 0;
   auto* values = static_cast<std::byte*>(mjb_expand(batch_, name.c_str(), &size, &element_bytes));
-  if (!values || size != (shape->rows ? shape->rows : 1) * shape->columns) return nullptr;
+  if (!values) return nullptr;
+  const mjModel* model = mjb_model(batch_);
+  const int rows = known->rows ? static_cast<int>(model->*(known->rows)) : 0;
+  const int columns = rows ? size / rows : size;
+  if (size == 0 || (rows && size % rows != 0)) return nullptr;
   const auto num_envs = static_cast<std::size_t>(mjb_nsim(batch_));
   const std::size_t row_bytes = static_cast<std::size_t>(size) * static_cast<std::size_t>(element_bytes);
-  Field field{shape->type, shape->rows, shape->columns, row_bytes, values, {values, values + num_envs * row_bytes},
+  Field field{known->type, rows, columns, row_bytes, values, {values, values + num_envs * row_bytes},
               std::vector<std::uint8_t>(num_envs, 0)};
   return &fields_.emplace(name, std::move(field)).first->second;
 }

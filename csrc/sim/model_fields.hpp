@@ -19,9 +19,9 @@ class ModelFields {
 
   struct Field {
     Type type;
-    int rows, columns;             // shape of one environment's values; rows is 0 for a mjOption scalar
-    std::size_t row_bytes;         // bytes of one environment's values
-    std::byte* values;             // [num_envs], what the next step uses
+    int rows, columns;               // of one environment's values; no rows for a field of mjOption
+    std::size_t row_bytes;           // bytes of one environment's values
+    std::byte* values;               // [num_envs], what the next step uses
     std::vector<std::byte> lasting;  // [num_envs], what a reset restores
     std::vector<std::uint8_t> until_reset;  // [num_envs]
   };
@@ -32,7 +32,6 @@ class ModelFields {
   std::vector<std::string> names() const;
   // Makes a field per environment (once) and returns it; nullptr where there is no such field.
   Field* expand(const std::string& name);
-  const std::map<std::string, Field>& expanded() const { return fields_; }
 
   // To be called after an environment's values were written.
   void mark(Field& field, int env, bool until_reset);

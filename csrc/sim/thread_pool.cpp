@@ -1,5 +1,9 @@
 #include "sim/thread_pool.hpp"
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -22,11 +26,19 @@ double cgroup_quota() {
   return quota_us / period;
 }
 
+// CPUs in the affinity mask, which hardware_concurrency() does not heed on every C library.
+int affine_cores() {
+#ifdef __linux__
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 }  // namespace
 
 int available_cores() {
-  // glibc's and musl's hardware_concurrency() count the affinity mask.
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = affine_cores();
   const double quota = cgroup_quota();
   return quota > 0.0 ? std::clamp(static_cast<int>(std::ceil(quota)), 1, cores) : cores;
 }

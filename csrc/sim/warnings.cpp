@@ -15,8 +15,7 @@ thread_local bool quiet = false;
 void handle_warning(const char* message) {
   if (quiet) return;
   if (const Handler previous = previous_handler.load(std::memory_order_relaxed)) return previous(message);
-  // What MuJoCo does when no handler is installed.
-  mju_writeLog("WARNING", message);
+  // As MuJoCo does when no handler is installed, without its log file in the working directory.
   std::fprintf(stderr, "WARNING: %s\n\n", message);
 }
 

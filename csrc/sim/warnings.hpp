@@ -1,6 +1,6 @@
-// MuJoCo's process-wide warning handler, for our calls alone: a warning raised while its
-// thread is quiet is neither printed nor logged (the simulation's own counters keep it); everyone else's warnings
-// go where they went before.
+// MuJoCo's process-wide warning handler, for our calls alone: a warning raised on a quiet thread is
+// neither printed nor logged (the simulation's own counters keep it). Everyone else's warnings go to
+// the handler that was there before, or else to standard error.
 #pragma once
 
 namespace servorl::sim {

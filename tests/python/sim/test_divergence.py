@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -226,9 +227,9 @@ def test_a_native_task_has_no_model_fields() -> None:
 
 
 def test_nothing_is_printed_and_no_log_is_written(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    assert Path.cwd() == tmp_path
     env = make_vec("half_cheetah", NUM_ENVS, num_threads=2)
     env.reset()
     break_two(env)
@@ -241,11 +242,9 @@ def test_nothing_is_printed_and_no_log_is_written(
 
 
 def test_other_peoples_warnings_still_arrive(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Our handler is for our batches: a user's own simulation warns as it did before."""
-    mujoco = pytest.importorskip("mujoco")
-    monkeypatch.chdir(tmp_path)
+    """Our handler is for our batches: a user's own simulation still warns."""
     env = make_vec("half_cheetah", 2, num_threads=2)
     env.reset()
     break_speed = np.full((2, 9), 1e12)
@@ -259,4 +258,4 @@ def test_other_peoples_warnings_still_arrive(
     data.qvel[0] = 1e12
     mujoco.mj_step(model, data)
     assert "QVEL" in capfd.readouterr().err
-    assert "QVEL" in (tmp_path / "MUJOCO_LOG.TXT").read_text()
+    assert os.listdir(tmp_path) == []
