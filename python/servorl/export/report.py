@@ -84,7 +84,7 @@ class VerifyReport:
         from rich.table import Table
 
         title = f"policy {self.hash[:12]}: {'verified' if self.ok else 'NOT VERIFIED'}"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
         table.add_column("target", no_wrap=True)
         for heading in _HEADINGS:
             table.add_column(heading, justify="right", no_wrap=True)

@@ -100,8 +100,15 @@ def _load(path: Path) -> tuple[Export, Any]:
         loaded = load_policy(path)
     except RunFolderError as error:
         raise RunFolderError(f"{path} is neither a run nor an export: {error}") from error
+    folder = loaded.run / "export"
+    prefix, safe_action = "policy", None
+    with contextlib.suppress(
+        RunFolderError
+    ):  # an earlier export there keeps what was chosen for it
+        earlier = integrity.read_export(folder)
+        prefix, safe_action = earlier.prefix, earlier.safe_action
     graph = loaded.policy.inference_graph()
-    folder = export(graph, loaded.task_info, loaded.run / "export")
+    export(graph, loaded.task_info, folder, prefix=prefix, safe_action=safe_action)
     return integrity.read_export(folder), loaded.policy
 
 

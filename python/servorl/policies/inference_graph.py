@@ -69,6 +69,10 @@ class InferenceGraph:
                 )
             if not np.all(np.isfinite(array)):
                 raise ValueError(f"{name} holds a value that is not finite")
+        if not self.obs_clip > 0:
+            raise ValueError(f"obs_clip must be above 0, not {self.obs_clip}")
+        if np.any(self.action_low > self.action_high):
+            raise ValueError("action_low must not be above action_high")
 
     @property
     def obs_dim(self) -> int:

@@ -56,6 +56,12 @@ def test_a_trained_policy_is_verified_from_its_run(
     assert np.any(exported.graph.inv_std != 1)
 
 
+def test_verifying_a_run_keeps_the_prefix_of_its_export(run_folder: Path):
+    assert main(["export", str(run_folder), "--prefix", "balance"]) == 0
+    assert main(["verify", str(run_folder), "--episodes", "1", "--observations", "16"]) == 0
+    assert integrity.read_export(run_folder / "export").prefix == "balance"
+
+
 def test_verify_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = export(*environment_policy("pendulum"), tmp_path / "export")
     assert main(["verify", str(folder), "--episodes", "1", "--observations", "40"]) == 0
