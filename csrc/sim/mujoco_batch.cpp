@@ -60,11 +60,13 @@ std::span<double> MujocoBatchBase::carried(int env) {
 void MujocoBatchBase::apply(mjfBatchFunc function, void* argument, std::span<const int> envs, bool save) {
   install_warning_handler();
   int failed = 0;
+  leave();
   {
     QuietWarnings quiet;  // also undoes quiet_worker_thread on the caller's thread, which works too
     failed = mjb_apply(batch_, envs.empty() ? nullptr : envs.data(), static_cast<int>(envs.size()), function, argument,
                        save);
   }
+  enter();
   if (failed == 0) return;
   const int* status = mjb_status(batch_);
   const auto check = [&](int env) {

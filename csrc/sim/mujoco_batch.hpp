@@ -3,6 +3,8 @@
 #include <mujoco/mjbatch.h>
 #include <mujoco/mujoco.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,8 +44,13 @@ class MujocoBatchBase : public Batch {
   static void clear_warnings(mjData* data);
   bool collect_warnings(int env, const mjData* data);  // whether the physics broke down
   std::span<double> carried(int env);
+  // Order each environment's memory between the caller and the thread that runs it. MuJoCo's pool does so
+  // too, but a thread sanitizer cannot see into its library and would report every callback.
+  void enter() { (void)handovers_.load(std::memory_order_acquire); }
+  void leave() { handovers_.fetch_add(1, std::memory_order_release); }
 
  private:
+  std::atomic<std::uint64_t> handovers_ = 0;
   mjBatch* batch_;
   ModelFields fields_;
   std::vector<double> carried_;
@@ -103,8 +110,10 @@ class MujocoBatch final : public MujocoBatchBase {
   static void call(const mjModel* model, mjData* data, int env, void* self) {
     quiet_worker_thread();
     Body body{*static_cast<MujocoBatch*>(self), model, data};
+    body.batch.enter();
     if constexpr (kWork == Work::refresh) mj_forward(model, data);
     body.batch.run_one(kWork, env, body);
+    body.batch.leave();
   }
 
   void run(Work work, std::span<const int> envs) override {
