@@ -138,12 +138,17 @@ def _play(act: Act, env: Any, episodes: int, seed: int, record_qpos: bool) -> Ev
 def evaluate_policy(policy: Any, env_name: str, **settings: Any) -> Evaluation:
     """``evaluate`` a torch policy deterministically; its training mode is left as it was found.
 
-    ``settings`` are those of ``evaluate``.
+    ``settings`` are those of ``evaluate``. One torch thread: on a small network, more only wait.
     """
+    from servorl.platform import torch_thread_count
+
     training = policy.training
     policy.eval()
     try:
-        return evaluate(lambda obs: policy.act(obs, deterministic=True)[0], env_name, **settings)
+        with torch_thread_count(1):
+            return evaluate(
+                lambda obs: policy.act(obs, deterministic=True)[0], env_name, **settings
+            )
     finally:
         policy.train(training)
 
