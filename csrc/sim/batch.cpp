@@ -24,10 +24,6 @@ class Exclusive {
   std::atomic<bool>& busy_;
 };
 
-std::span<double> row_of(std::vector<double>& values, int env, std::size_t width) {
-  return {values.data() + static_cast<std::size_t>(env) * width, width};
-}
-
 }  // namespace
 
 Batch::Batch(const BatchSettings& settings, Interface interface)
@@ -48,22 +44,6 @@ Batch::Batch(const BatchSettings& settings, Interface interface)
   info_.assign(n * interface_.info.size(), 0.0);
   errors_.resize(n);
   selected_.reserve(n);
-}
-
-std::span<const double> Batch::action(int env) const {
-  const std::size_t width = interface_.action.size();
-  return {actions_.data() + static_cast<std::size_t>(env) * width, width};
-}
-std::span<double> Batch::info(int env) { return row_of(info_, env, interface_.info.size()); }
-std::span<double> Batch::observation(int env) { return row_of(observation_, env, interface_.observation.size()); }
-std::span<double> Batch::last_observation(int env) {
-  return row_of(last_observation_, env, interface_.observation.size());
-}
-
-RandomStream Batch::random(int env, RandomPurpose purpose) const {
-  const auto step = purpose == RandomPurpose::step ? static_cast<std::uint32_t>(elapsed_steps_[env]) : 0u;
-  return {static_cast<std::uint64_t>(seed_[env]), static_cast<std::uint32_t>(env),
-          static_cast<std::uint32_t>(episode_[env]), purpose, step};
 }
 
 StepSummary Batch::step() {

@@ -105,9 +105,13 @@ class Batch {
   void run_one(Work work, int env, Body& body) noexcept;
   void fail(int env, std::exception_ptr error) { errors_[env] = std::move(error); }
 
-  RandomStream random(int env, RandomPurpose purpose) const;
-  std::span<const double> action(int env) const;
-  std::span<double> info(int env);
+  RandomStream random(int env, RandomPurpose purpose) const {
+    const auto step = purpose == RandomPurpose::step ? static_cast<std::uint32_t>(elapsed_steps_[env]) : 0u;
+    return {static_cast<std::uint64_t>(seed_[env]), static_cast<std::uint32_t>(env),
+            static_cast<std::uint32_t>(episode_[env]), purpose, step};
+  }
+  std::span<const double> action(int env) { return row_of(actions_, env, interface_.action.size()); }
+  std::span<double> info(int env) { return row_of(info_, env, interface_.info.size()); }
 
  private:
   enum class Row { live, restarting, masked };
@@ -118,8 +122,13 @@ class Batch {
   template <class Body>
   void reset_one(int env, Body& body);
 
-  std::span<double> observation(int env);
-  std::span<double> last_observation(int env);
+  static std::span<double> row_of(std::vector<double>& values, int env, std::size_t width) {
+    return {values.data() + static_cast<std::size_t>(env) * width, width};
+  }
+  std::span<double> observation(int env) { return row_of(observation_, env, interface_.observation.size()); }
+  std::span<double> last_observation(int env) {
+    return row_of(last_observation_, env, interface_.observation.size());
+  }
   bool accept_observation(int env);
   void restore_model_fields(std::span<const int> envs);
   void run_and_rethrow(Work work, std::span<const int> envs);

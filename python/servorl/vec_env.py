@@ -52,6 +52,7 @@ class VecEnv(VectorEnv[Array, Array, Array]):
         self._state = _env_state.EnvironmentState(batch, task_info.name)
         self._info_keys = info_keys
         self._report_valid = report_valid
+        self._everywhere = np.ones(len(self._block["reward"]), np.bool_)
         self.task_info = task_info
         self.num_envs = len(self._block["reward"])
         self.num_threads: int = batch.num_threads
@@ -100,7 +101,7 @@ class VecEnv(VectorEnv[Array, Array, Array]):
                 infos[f"_{key}"] = mask.copy()
         return self._result("observation"), infos
 
-    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Infos]:  # type: ignore[override]
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Infos]:
         """Step every environment.
 
         Args:
@@ -249,12 +250,13 @@ class VecEnv(VectorEnv[Array, Array, Array]):
         for (key, in_step, in_reset, integer), values in zip(
             self._info_keys, block["info"], strict=True
         ):
-            if restarted == 0 or (in_step and in_reset):
-                present = np.full(count, in_step)
+            rows = (count - restarted) * in_step + restarted * in_reset
+            if rows == 0:
+                continue
+            if rows == count:
+                present = self._everywhere.copy()
             else:
                 present = ~block["restarted"] if in_step else block["restarted"].copy()
-            if not (in_step and restarted < count) and not (in_reset and restarted):
-                continue
             infos[key] = self._info_values(values, integer)
             infos[f"_{key}"] = present
         if finished:
@@ -271,10 +273,10 @@ class VecEnv(VectorEnv[Array, Array, Array]):
             infos["final_info"] = final
             infos["_final_info"] = ended.copy()
         infos["diverged"] = self._result("diverged")
-        infos["_diverged"] = np.ones(count, np.bool_)
+        infos["_diverged"] = self._everywhere.copy()
         if self._report_valid:
             infos["valid"] = self._result("valid")
-            infos["_valid"] = np.ones(count, np.bool_)
+            infos["_valid"] = self._everywhere.copy()
         return infos
 
     def _info_values(self, values: Array, integer: bool) -> Array:
