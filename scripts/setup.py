@@ -102,7 +102,8 @@ def _install_dependencies(extras: str) -> None:
 
 
 def _pip() -> list[str | Path]:
-    return [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    # Byte-compiling everything takes as long as unpacking it; Python compiles what it imports.
+    return [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
 
 
 def _environment_works() -> bool:
