@@ -8,13 +8,13 @@ be other work, since a fallen robot is slower to simulate than a standing one.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from servorl.bench.harness import (
@@ -23,7 +23,6 @@ from servorl.bench.harness import (
     Ratio,
     Row,
     SuiteResult,
-    Timing,
     measure,
     timing_of,
     usable_cores,
@@ -66,7 +65,7 @@ class Case:
 
     @property
     def gymnasium_id(self) -> str:
-        """The id of the same task in Gymnasium and EnvPool."""
+        """The id of the same task in Gymnasium and EnvPool, where they have it."""
         camel = "".join(word.capitalize() for word in self.task.split("_"))
         return f"{camel}-v{1 if self.native else 5}"
 
@@ -78,11 +77,9 @@ def run(peers: bool) -> SuiteResult:
     cases = [Case(task, count) for task in env_names() for count in threads]
     for case in cases:
         _ours_and_limit(case, result)
-    if peers:
-        envpool = _envpool_environment()
-        for case in cases:
+        if peers:
             _gymnasium(case, result)
-            _envpool(case, envpool, result)
+            _envpool(case, result)
     return result
 
 
@@ -158,69 +155,46 @@ def _work(case: Case) -> int:
 
 def _gymnasium(case: Case, result: SuiteResult) -> None:
     """Gymnasium steps its environments one by one, or in a process each: neither has threads."""
-    if case.num_threads == 1:
-        _gymnasium_vector("gymnasium-sync", "sync", case, result)
-    else:
-        _gymnasium_vector("gymnasium-async", "async", case, result)
+    mode = "sync" if case.num_threads == 1 else "async"
+    request = {"library": "gymnasium", "mode": mode, "steps": 20, "repeats": 5}
+    own = PeerEnvironment(Path(sys.executable))
+    _peer(case, f"gymnasium-{mode}", own, request, None, result)
 
 
-def _gymnasium_vector(name: str, mode: str, case: Case, result: SuiteResult) -> None:
-    steps = 20
+def _envpool(case: Case, result: SuiteResult) -> None:
+    request = {"library": "envpool", "steps": case.steps, "repeats": REPEATS}
     try:
-        env = gymnasium.make_vec(case.gymnasium_id, NUM_ENVS, vectorization_mode=mode)
-    except (gymnasium.error.Error, ImportError) as error:
-        result.rows.append(Row.unavailable(case.name, name, UNIT, str(error)))
-        return
-    try:
-        env.reset(seed=0)
-        env.action_space.seed(0)
-        actions = [env.action_space.sample() for _ in range(steps)]
-
-        def theirs() -> None:
-            for action in actions:
-                env.step(action)
-
-        timing = measure(theirs, repeats=5)
-    finally:
-        env.close()
-    _compare(case, name, timing, steps * NUM_ENVS, None, result)
-
-
-def _envpool_environment() -> PeerEnvironment | str:
-    """EnvPool's own virtual environment, or why there is none."""
-    try:
-        return prepare("stepping", [ENVPOOL])
+        environment = prepare("stepping", [ENVPOOL])
     except PeerUnavailable as reason:
-        return str(reason)
+        result.rows.append(Row.unavailable(case.name, "envpool", UNIT, str(reason)))
+        return
+    _peer(case, "envpool", environment, request, 5.0 if case.native else 1.2, result)
 
 
-def _envpool(case: Case, environment: PeerEnvironment | str, result: SuiteResult) -> None:
-    name = "envpool"
-    request = {
+def _peer(
+    case: Case,
+    name: str,
+    environment: PeerEnvironment,
+    request: dict[str, Any],
+    goal: float | None,
+    result: SuiteResult,
+) -> None:
+    """Time a peer in its own process; add its row, and how many times faster ours is."""
+    request |= {
         "task": case.gymnasium_id,
         "num_envs": NUM_ENVS,
         "num_threads": case.num_threads,
-        "steps": case.steps,
-        "repeats": REPEATS,
     }
+    worker = Path(__file__).with_name("stepping_peers.py")
     try:
-        if isinstance(environment, str):
-            raise PeerUnavailable(environment)
-        answer = environment.call(Path(__file__).with_name("stepping_envpool.py"), request)
+        answer = environment.call(worker, request)
     except PeerUnavailable as reason:
         result.rows.append(Row.unavailable(case.name, name, UNIT, str(reason)))
         return
-    result.versions[name] = answer["version"]
-    goal = 5.0 if case.native else 1.2
-    _compare(case, name, timing_of(answer["seconds"]), _work(case), goal, result)
-
-
-def _compare(
-    case: Case, name: str, timing: Timing, work: int, goal: float | None, result: SuiteResult
-) -> None:
-    """Add a peer's row, and how many times faster ours is."""
-    result.rows.append(Row.rate(case.name, name, timing, work, unit=UNIT))
+    result.versions[request["library"]] = answer["version"]
+    work = request["steps"] * NUM_ENVS
+    row = Row.rate(case.name, name, timing_of(answer["seconds"]), work, unit=UNIT)
+    result.rows.append(row)
     ours = result.row(case.name, OURS).median
-    theirs = result.row(case.name, name).median
-    if ours is not None and theirs is not None:
-        result.ratios.append(Ratio(case.name, name, ours / theirs, goal))
+    if ours is not None and row.median is not None:
+        result.ratios.append(Ratio(case.name, name, ours / row.median, goal))
