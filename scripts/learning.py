@@ -4,7 +4,8 @@
 
 Each seed of each row is a job of its own, in DIR/ROW/seedS. A job that was interrupted goes on from
 its latest checkpoint; a finished one is not run again. A row whose seeds are all finished is
-written to docs/results/ROW: the table, the learning curve, and seed 1's policy.
+written to docs/results/ROW: the figures, the learning curve, and seed 1's policy; and to the table
+in the algorithm's page.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from servorl import checkpoint as checkpoints
 from servorl.runs import load_policy
 from servorl.training import Run, resume, train
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+RESULTS = DOCS / "results"
 EPISODES, EVALUATION_SEED = 20, 0
+BEGIN_TABLE, END_TABLE = "<!-- measured: written by scripts/learning.py -->", "<!-- end -->"
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,33 @@ def write_row(row: Row, runs: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         exported = Run(runs / row.name / f"seed{row.seeds[0]}").export(Path(folder) / "export")
         shutil.copy(exported / "policy.onnx", out / "policy.onnx")
+    write_page_table(row.algorithm)
     print(json.dumps(document, indent=2))
     print(f"written: {out}")
+
+
+def write_page_table(algorithm: str) -> None:
+    """The figures of all rows of an algorithm, between the two marks in its page."""
+    lines = [
+        "| environment | steps | seed 1 | seed 2 | seed 3 | mean ± std of seeds | command |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in ROWS.values():
+        path = RESULTS / row.name / "results.json"
+        if row.algorithm != algorithm or not path.is_file():
+            continue
+        measured = json.loads(path.read_text())
+        seeds = " | ".join(
+            f"{seed['mean_return']:,.0f} ± {seed['std_return']:,.0f}" for seed in measured["seeds"]
+        )
+        lines.append(
+            f"| `{row.env}` | {row.steps:,d} | {seeds} | **{measured['mean_return']:,.0f}** "
+            f"± {measured['std_over_seeds']:,.0f} | `{row.command}` |"
+        )
+    page = DOCS / "algorithms" / f"{algorithm}.md"
+    before, _, rest = page.read_text().partition(BEGIN_TABLE)
+    _, _, after = rest.partition(END_TABLE)
+    page.write_text("\n".join([before + BEGIN_TABLE, *lines, END_TABLE + after]))
 
 
 def write_curve_table(path: Path, curves: dict[int, list[dict[str, Any]]]) -> None:
