@@ -24,10 +24,15 @@ void columns(const GaeBatch<Real>& batch, const GaeSettings& settings, std::size
   baseline::gae_columns(batch, settings, begin, end);
 }
 
+std::size_t processors() {
+  static const std::size_t count = std::max(1u, std::thread::hardware_concurrency());  // asking takes microseconds
+  return count;
+}
+
 template <class Real>
 void run(const GaeBatch<Real>& batch, const GaeSettings& settings, int num_threads, Isa isa) {
-  const std::size_t paying = std::max<std::size_t>(1, batch.num_steps * batch.num_envs / min_elements_per_thread);
-  const std::size_t allowed = num_threads > 0 ? static_cast<std::size_t>(num_threads) : std::thread::hardware_concurrency();
+  const std::size_t paying = batch.num_steps * batch.num_envs / min_elements_per_thread;
+  const std::size_t allowed = num_threads > 0 ? static_cast<std::size_t>(num_threads) : processors();
   parallel_ranges(batch.num_envs, column_grain, std::min(paying, allowed),
                   [&](std::size_t begin, std::size_t end) { columns(batch, settings, begin, end, isa); });
 }

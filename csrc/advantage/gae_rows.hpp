@@ -38,8 +38,10 @@ template <class Lanes, bool has_valid, class Real>
   Lanes::store(valid ? sum : zero, batch.returns + i);
 }
 
+/// The columns [begin, end), at most gae_block_columns. The batch is a copy, so that its pointers stay in registers:
+/// behind a reference they might change with every store.
 template <class Lanes, bool has_valid, class Real>
-void gae_block(const GaeBatch<Real>& batch, const GaeSettings& settings, std::size_t begin, std::size_t end) {
+void gae_block(GaeBatch<Real> batch, const GaeSettings& settings, std::size_t begin, std::size_t end) {
   const double gamma = settings.gamma;
   const double gamma_lambda = settings.gamma * settings.gae_lambda;
   const std::size_t columns = end - begin;

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Array = TypeVar("Array", np.ndarray[Any, Any], torch.Tensor)
 
 _NumpyArray: TypeAlias = np.ndarray[Any, Any]
+_BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
 
 
 def gae(
@@ -120,7 +121,7 @@ def _gae_on_device(tensors: list[Any], gamma: float, gae_lambda: float) -> None:
 def _host_view(array: Any) -> _NumpyArray:
     """The same memory as a NumPy array, flags as uint8."""
     view: _NumpyArray = array if isinstance(array, np.ndarray) else array.numpy()
-    return view.view(np.uint8) if view.dtype == np.bool_ else view
+    return view.view(_UINT8) if view.dtype == _BOOL else view
 
 
 def _checked(reals: dict[str, Any], flags: dict[str, Any], out: Any) -> list[Any]:
@@ -131,52 +132,51 @@ def _checked(reals: dict[str, Any], flags: dict[str, Any], out: Any) -> list[Any
     """
     rewards = reals["rewards"]
     kind: _Numpy | _Torch = _torch() if _is_tensor(rewards) else _NUMPY
-    outputs = _out_by_name(out)
-    everything = reals | flags | outputs
-    for name, array in everything.items():
-        kind.require_kind(name, array)
-    _require_dtypes(reals | outputs, kind.reals, rewards.dtype, flags, kind.flags)
+    kind.require_kind("rewards", rewards)
+    if rewards.dtype not in kind.reals:
+        raise TypeError(f"rewards must be float32 (or float64), not {rewards.dtype}")
     if len(rewards.shape) != 2:
         raise ValueError(f"rewards must have the shape [T, N], not {list(rewards.shape)}")
-    for name, array in everything.items():
-        if array.shape != rewards.shape:
-            raise ValueError(
-                f"{name} has the shape {list(array.shape)}, but rewards has {list(rewards.shape)}"
-            )
-        kind.require_place(name, array, rewards)
-    inputs = {name: kind.contiguous(array) for name, array in (reals | flags).items()}
+    inputs = {}
+    for name, array in reals.items():
+        _require_like(kind, name, array, rewards)
+        inputs[name] = kind.contiguous(array)
+    for name, array in flags.items():
+        _require_like(kind, name, array, rewards, kind.flags)
+        inputs[name] = kind.contiguous(array)
+    arrays = list(inputs.values())
+    if "valid" not in inputs:
+        arrays.append(None)
+    if out is None:
+        return [*arrays, kind.empty(rewards), kind.empty(rewards)]
+    outputs = _out_by_name(out)
     for name, array in outputs.items():
+        _require_like(kind, name, array, rewards)
         kind.require_writable(name, array)
-    if outputs:
-        _require_apart(kind, inputs, outputs)
-    inputs.setdefault("valid", None)
-    results = outputs.values() if outputs else (kind.empty(rewards), kind.empty(rewards))
-    return [*inputs.values(), *results]
+    _require_apart(kind, inputs, outputs)
+    return [*arrays, *outputs.values()]
+
+
+def _require_like(
+    kind: _Numpy | _Torch, name: str, array: Any, rewards: Any, dtypes: tuple[Any, ...] = ()
+) -> None:
+    """Of the kind, place and shape of rewards, and of one of the dtypes or else that of rewards."""
+    kind.require_kind(name, array)
+    if dtypes and array.dtype not in dtypes:
+        raise TypeError(f"{name} must be bool or uint8, not {array.dtype}")
+    if not dtypes and array.dtype != rewards.dtype:
+        raise TypeError(f"{name} is {array.dtype}, but rewards is {rewards.dtype}")
+    if array.shape != rewards.shape:
+        raise ValueError(
+            f"{name} has the shape {list(array.shape)}, but rewards has {list(rewards.shape)}"
+        )
+    kind.require_place(name, array, rewards)
 
 
 def _out_by_name(out: Any) -> dict[str, Any]:
-    if out is None:
-        return {}
     if not isinstance(out, tuple | list) or len(out) != 2:
         raise TypeError("out must be a pair (advantages, returns)")
     return {"out[0]": out[0], "out[1]": out[1]}
-
-
-def _require_dtypes(
-    reals: dict[str, Any],
-    allowed_reals: tuple[Any, ...],
-    of_rewards: Any,
-    flags: dict[str, Any],
-    allowed_flags: tuple[Any, ...],
-) -> None:
-    if of_rewards not in allowed_reals:
-        raise TypeError(f"rewards must be float32 (or float64), not {of_rewards}")
-    for name, array in reals.items():
-        if array.dtype != of_rewards:
-            raise TypeError(f"{name} is {array.dtype}, but rewards is {of_rewards}")
-    for name, array in flags.items():
-        if array.dtype not in allowed_flags:
-            raise TypeError(f"{name} must be bool or uint8, not {array.dtype}")
 
 
 def _require_apart(kind: _Numpy | _Torch, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
@@ -192,9 +192,11 @@ class _Numpy:
     """What the checks need to know of NumPy arrays."""
 
     reals = (np.dtype(np.float32), np.dtype(np.float64))
-    flags = (np.dtype(np.bool_), np.dtype(np.uint8))
+    flags = (_BOOL, _UINT8)
 
     def require_kind(self, name: str, array: Any) -> None:
+        if type(array) is np.ndarray:
+            return
         if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
             expected = "a NumPy array or a torch tensor" if name == "rewards" else "a NumPy array"
             raise TypeError(f"{name} must be {expected}, not {_type_name(array)}")
@@ -279,7 +281,9 @@ def _type_name(array: Any) -> str:
 
 
 def _unit_interval(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if type(value) is not float and (
+        isinstance(value, bool) or not isinstance(value, numbers.Real)
+    ):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not 0.0 <= value <= 1.0:  # false for NaN too
         raise ValueError(f"{name} must lie in [0, 1], not {value}")
@@ -287,7 +291,9 @@ def _unit_interval(name: str, value: float) -> float:
 
 
 def _thread_count(num_threads: int) -> int:
-    if isinstance(num_threads, bool) or not isinstance(num_threads, numbers.Integral):
+    if type(num_threads) is not int and (
+        isinstance(num_threads, bool) or not isinstance(num_threads, numbers.Integral)
+    ):
         raise TypeError(f"num_threads must be an integer, not {type(num_threads).__name__}")
     if num_threads < 0:
         raise ValueError(f"num_threads must be 0 (all processors) or more, not {num_threads}")
