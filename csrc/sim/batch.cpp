@@ -73,7 +73,7 @@ void Batch::reset(std::span<const int> envs, std::span<const std::int64_t> seeds
   Exclusive exclusive(busy_);
   for (std::size_t i = 0; i < envs.size(); ++i) {
     const int env = envs[i];
-    if (!seeds.empty()) {
+    if (!seeds.empty() && seeds[i] >= 0) {
       seed_[env] = seeds[i];
       episode_[env] = -1;
       diverged_[env] = 0;

@@ -63,7 +63,8 @@ class Batch {
 
   // Steps every environment with actions(); throws EnvironmentError.
   StepSummary step();
-  // Resets environments (ascending). A seed (one for each of them, or none) starts its streams anew.
+  // Resets environments (ascending). Seeds, one for each of them or none, start their streams anew; one
+  // below 0 leaves the environment's own.
   void reset(std::span<const int> envs, std::span<const std::int64_t> seeds);
   // Recomputes the observations of environments (ascending) whose physics were written from outside.
   void refresh(std::span<const int> envs);

@@ -61,7 +61,10 @@ def test_a_seed_starts_the_streams_anew() -> None:
     assert not np.any(first == other)
     assert env.seed == 2
     assert len({row.tobytes() for row in first}) == 3  # environments differ
+    following, _ = env.reset()
+    env.reset(seed=2)
     listed, _ = env.reset(seed=[1, 2, None])
+    np.testing.assert_array_equal(listed[2], following[2])  # its next episode
     np.testing.assert_array_equal(listed[0], first[0])
     np.testing.assert_array_equal(listed[1], other[1])
 
