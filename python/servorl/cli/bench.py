@@ -83,7 +83,7 @@ def _show(result: SuiteResult, *, to_stderr: bool) -> None:
 
     console = Console(stderr=to_stderr)
     if not console.is_terminal:
-        console = Console(stderr=to_stderr, width=100)
+        console = Console(stderr=to_stderr, width=110)
     print_table(result, console)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -135,6 +136,18 @@ def test_the_wheel_lists_its_environments_away_from_the_clone(
     )
     assert where.returncode == 0, where.stderr
     assert str(REPOSITORY) not in where.stdout
+
+
+def test_the_wheel_runs_the_demo_away_from_the_clone(installed: Path, tmp_path: Path) -> None:
+    demo = run(installed / "servorl", "demo", cwd=tmp_path)
+    assert demo.returncode == 0, demo.stderr
+    (chip,) = [line for line in demo.stdout.splitlines() if line.strip().startswith("cortex-m4f")]
+    assert "1,024" in chip
+    summary = json.loads((tmp_path / "servorl-demo" / "demo.json").read_text())
+    assert summary["solved"] is True
+    assert summary["verification"]["ok"] is True
+    assert (tmp_path / "servorl-demo" / "index.html").stat().st_size > 100_000
+    assert [path.name for path in tmp_path.iterdir()] == ["servorl-demo"]
 
 
 def test_a_wheel_beside_another_mujoco_says_how_to_rebuild(installed: Path, tmp_path: Path) -> None:
