@@ -88,7 +88,6 @@ def write_row(row: Row, runs: Path) -> None:
                 "steps": run.load().steps,
                 "mean_return": evaluation.mean_return,
                 "std_return": evaluation.std_return,
-                "minutes": curves[seed][-1]["seconds"] / 60,
             }
         )
     means = [entry["mean_return"] for entry in seeds]
