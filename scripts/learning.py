@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from servorl import checkpoint as checkpoints
+from servorl.evaluation import evaluate_onnx
 from servorl.runs import load_policy
 from servorl.training import Run, resume, train
 
@@ -73,14 +74,18 @@ def run_job(row: Row, seed: int, folder: Path) -> None:
 
 
 def write_row(row: Row, runs: Path) -> None:
-    """Evaluate every seed's final checkpoint and write the row's folder in docs/results."""
+    """Export and evaluate every seed's final checkpoint; write the row's folder in docs/results."""
     out = RESULTS / row.name
     out.mkdir(parents=True, exist_ok=True)
     seeds: list[dict[str, Any]] = []
     curves: dict[int, list[dict[str, Any]]] = {}
     for seed in row.seeds:
         run = Run(runs / row.name / f"seed{seed}")
-        evaluation = run.evaluate(EPISODES, EVALUATION_SEED)
+        with tempfile.TemporaryDirectory() as folder:
+            policy = run.export(Path(folder) / "export") / "policy.onnx"
+            evaluation = evaluate_onnx(policy, episodes=EPISODES, seed=EVALUATION_SEED)
+            if seed == row.seeds[0]:
+                shutil.copy(policy, out)
         curves[seed] = run.metrics()
         seeds.append(
             {
@@ -93,7 +98,7 @@ def write_row(row: Row, runs: Path) -> None:
     means = [entry["mean_return"] for entry in seeds]
     document = {
         "command": row.command,
-        "measured": f"mean of {EPISODES} deterministic episodes of the final checkpoint, "
+        "measured": f"mean of {EPISODES} deterministic episodes of the final checkpoint's policy.onnx, "
         f"evaluation seed {EVALUATION_SEED}",
         "goal": row.goal,
         "mean_return": statistics.mean(means),
@@ -103,9 +108,6 @@ def write_row(row: Row, runs: Path) -> None:
     (out / "results.json").write_text(json.dumps(document, indent=2) + "\n")
     write_curve_table(out / "learning_curve.csv", curves)
     write_curve_picture(out / "learning_curve.png", row, curves)
-    with tempfile.TemporaryDirectory() as folder:
-        exported = Run(runs / row.name / f"seed{row.seeds[0]}").export(Path(folder) / "export")
-        shutil.copy(exported / "policy.onnx", out / "policy.onnx")
     write_page_table(row.algorithm)
     print(json.dumps(document, indent=2))
     print(f"written: {out}")
