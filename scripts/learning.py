@@ -98,8 +98,8 @@ def write_row(row: Row, runs: Path) -> None:
     means = [entry["mean_return"] for entry in seeds]
     document = {
         "command": row.command,
-        "measured": f"mean of {EPISODES} deterministic episodes of the final checkpoint's policy.onnx, "
-        f"evaluation seed {EVALUATION_SEED}",
+        "measured": f"mean of {EPISODES} deterministic episodes of the final checkpoint's "
+        f"policy.onnx, evaluation seed {EVALUATION_SEED}",
         "goal": row.goal,
         "mean_return": statistics.mean(means),
         "std_over_seeds": statistics.stdev(means),
