@@ -52,9 +52,9 @@ def installed(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPat
     root = tmp_path_factory.mktemp("wheel-venv") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(root)], check=True)
     (site,) = root.glob("lib/python*/site-packages")
-    ours = ("servorl", "_servorl", "__editable__", "__pycache__", "pip", "setuptools")
     for package in Path(sysconfig.get_paths()["purelib"]).iterdir():
-        if not package.name.startswith(ours) and not (site / package.name).exists():
+        ours = "servorl" in package.name or package.name == "__pycache__"
+        if not ours and not (site / package.name).exists():
             (site / package.name).symlink_to(package)
     subprocess.run(
         [
