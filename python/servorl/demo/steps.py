@@ -151,7 +151,7 @@ def _film(
 
     try:
         positions = _positions_under_pushes(run, settings.environment, settings.seed)
-        return record_video(path, settings.environment, positions, width=480, height=320), ""
+        return record_video(path, settings.environment, positions, width=480, height=288), ""
     except MissingToolError as error:
         say(f"    no video: {error}")
         return None, f"No video: {error}"

@@ -57,7 +57,7 @@ def test_an_unsolved_task_is_a_failure_that_still_proves_its_export(
 def test_the_film_moves(short_demo: tuple[Path, int]) -> None:
     with Image.open(short_demo[0] / "policy.gif") as film:
         assert film.n_frames == round(steps.VIDEO_SECONDS / 0.04)  # type: ignore[attr-defined]
-        assert film.size == (480, 320)
+        assert film.size == (480, 288)
         first = film.convert("RGB").tobytes()
         film.seek(60)
         assert film.convert("RGB").tobytes() != first
