@@ -23,6 +23,8 @@ from servorl.bench.harness import (
     Ratio,
     Row,
     SuiteResult,
+    Timing,
+    measure,
     measure_in_turn,
     usable_cores,
     versions_of,
@@ -33,6 +35,7 @@ from servorl.advantages import gae
 SHAPES = ((24, 4096), (2048, 8), (128, 128), (32, 65536))
 GAMMA, GAE_LAMBDA = 0.99, 0.95
 REPEATS = 11
+TURN_SECONDS = 0.005
 COLD_BYTES = 256 << 20
 BYTES_READ, BYTES_WRITTEN = 14, 8
 
@@ -91,21 +94,36 @@ def _case(
     threads: int,
     result: SuiteResult,
 ) -> None:
-    contestants = {
-        OURS: _over(sets, _ours(threads)),
-        "numpy": _over(sets, _numpy_loop),
-        "torch": _over(sets, _torch_loop),
-        LIMIT: _over(sets, _copy(pool, threads)),
+    calls = {
+        OURS: _ours(threads),
+        "numpy": _numpy_loop,
+        "torch": _torch_loop,
+        LIMIT: _copy(pool, threads),
     }
-    timings = measure_in_turn(contestants, repeats=REPEATS, warmup=2)
+    turns = {name: _Turn(call, sets) for name, call in calls.items()}
+    timings = measure_in_turn(turns, repeats=REPEATS, warmup=1)
     for name, timing in timings.items():
-        result.rows.append(Row.time(case, name, timing, unit="us"))
+        one = Timing(
+            *(t / turns[name].calls for t in (timing.median, timing.low, timing.high)), REPEATS
+        )
+        result.rows.append(Row.time(case, name, one, unit="us"))
 
 
-def _over(sets: list[Arrays], call: Callable[[Arrays], object]) -> Callable[[], object]:
-    """Each call takes the next set, round and round."""
-    turns = itertools.cycle(sets)
-    return lambda: call(next(turns))
+class _Turn:
+    """As many calls as take some milliseconds, each on the next set of arrays, round and round.
+
+    A single short call would be timed with whatever the contestant before it left in the caches.
+    """
+
+    def __init__(self, call: Callable[[Arrays], object], sets: list[Arrays]) -> None:
+        self._call, self._sets = call, itertools.cycle(sets)
+        call(next(self._sets))
+        seconds = measure(lambda: call(next(self._sets)), repeats=3).low
+        self.calls = max(1, round(TURN_SECONDS / seconds))
+
+    def __call__(self) -> None:
+        for _ in range(self.calls):
+            self._call(next(self._sets))
 
 
 def _ratios(case: str, result: SuiteResult) -> None:
