@@ -1,4 +1,4 @@
-"""What a task's numbers mean: names, order, units, bounds. Goes with a policy to ``policy.json``."""
+"""What a task's numbers mean: names, order, units, bounds. Travels to ``policy.json``."""
 
 from __future__ import annotations
 
