@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from servorl import render
 from servorl.cli import main
 from servorl.demo import steps
 from servorl.demo.report import DemoResult, next_steps, write_report
 from servorl.errors import VerificationError
+from servorl.training import Run
 
 EXPORTED = ["cortex-m4f.elf", "policy.c", "policy.h", "policy.json", "policy.onnx", "report.json"]
 SHORT = ["demo", "--steps", "2048", "--out"]
@@ -73,6 +75,25 @@ def test_the_page_stands_alone(short_demo: tuple[Path, int]) -> None:
     assert "$" not in page
     for name in EXPORTED:
         assert f'href="exported/{name}"' in page
+
+
+def test_without_a_renderer_the_demo_goes_on(
+    short_demo: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "disabled")
+    render.find_backend.cache_clear()
+    said: list[str] = []
+    settings = steps.DemoSettings(tmp_path, "inverted_pendulum", 1, 1, "cortex-m4f")
+    try:
+        film, note = steps._film(
+            Run(short_demo[0] / "run"), settings, tmp_path / "a.gif", said.append
+        )
+    finally:
+        render.find_backend.cache_clear()
+    assert film is None
+    assert note.startswith("No video: no OpenGL renderer works here")
+    assert "libegl1" in said[0]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_no_demo_is_left_alone(
