@@ -176,16 +176,18 @@ def load_onnx(path: Path) -> tuple[Act, str | None]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what is wrong with a file is said once, by the error
     try:
         session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base below Exception
         raise RunFolderError(f"{path} is not an ONNX model that can be read: {error}") from error
-    [obs_input, *others] = session.get_inputs()
-    if others:
-        raise RunFolderError(f"{path} has {1 + len(others)} inputs; a policy has one")
-
-    outputs = [output.name for output in session.get_outputs()]
+    inputs, outputs = session.get_inputs(), [output.name for output in session.get_outputs()]
+    if len(inputs) != 1 or not outputs:
+        raise RunFolderError(
+            f"{path} has {len(inputs)} inputs and {len(outputs)} outputs; a policy has one input "
+            "and an action"
+        )
+    obs_input = inputs[0]
     action = "action" if "action" in outputs else outputs[0]
 
     def act(obs: NDArray[np.float32]) -> NDArray[Any]:
@@ -194,8 +196,8 @@ def load_onnx(path: Path) -> tuple[Act, str | None]:
                 f"{path} takes observations {obs_input.shape}, the environment gives "
                 f"{list(obs.shape)}"
             )
-        inputs = {obs_input.name: obs.astype(np.float32, copy=False)}
-        actions: NDArray[Any] = session.run([action], inputs)[0]
+        feed = {obs_input.name: obs.astype(np.float32, copy=False)}
+        actions: NDArray[Any] = session.run([action], feed)[0]
         return actions
 
     return act, session.get_modelmeta().custom_metadata_map.get("environment")

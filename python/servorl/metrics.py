@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from servorl.checkpoint import replace_durably
-from servorl.errors import OutputError
+from servorl.errors import OutputError, RunFolderError
 
 METRICS_FILE = "metrics.csv"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -67,18 +67,25 @@ class MetricsLog:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The complete rows of a run's ``metrics.csv`` as numbers; None where a cell is empty.
 
-    A last line without its end, which a killed process may leave, is not a row.
+    A last line without its end, which a killed process may leave, is not a row. Raises
+    RunFolderError where the file holds something else.
     """
     path = run / METRICS_FILE
     if not path.is_file():
         return []
-    text = path.read_text()
-    rows = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
-    return [
-        {name: _number(cell) for name, cell in row.items()}
-        for row in rows
-        if None not in row.values()
-    ]
+    try:
+        text = path.read_text()
+        table = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
+        rows = [
+            {name: _number(cell) for name, cell in row.items()}
+            for row in table
+            if None not in row.values()
+        ]
+        if any(row.get("steps") is None for row in rows):
+            raise ValueError("a row has no steps")
+        return rows
+    except (TypeError, ValueError, csv.Error) as error:
+        raise RunFolderError(f"{path} is not a table of numbers: {error}") from error
 
 
 def _csv_text(rows: list[dict[str, Any]]) -> str:

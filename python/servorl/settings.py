@@ -27,7 +27,7 @@ class Range:
     def __contains__(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
-        return above and below and math.isfinite(value)
+        return above and below and (isinstance(value, int) or math.isfinite(value))
 
     def __str__(self) -> str:
         if self.high == math.inf:

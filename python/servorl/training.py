@@ -188,7 +188,7 @@ def _configurations(saved: checkpoints.Checkpoint, directory: Path) -> tuple[str
             with_settings(RunConfig(), run),
             with_settings(config_class(algorithm)(), own),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory} does not fit this servorl: {error}") from error
 
 

@@ -123,6 +123,7 @@ def read(path: Path) -> Document:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise RunFolderError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
         document = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(document, allow_nan=False)  # Python reads NaN and 1e999, which JSON has not
     except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} cannot be read as JSON: {error}") from error
     errors = sorted(_validator().iter_errors(document), key=lambda error: error.json_path)
