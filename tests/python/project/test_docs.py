@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from servorl.bench import report
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -74,3 +78,20 @@ def test_the_readme_keeps_its_order() -> None:
         text.index("## Where to go next"),
     ]
     assert places == sorted(places)
+
+
+def test_measured_tables_say_what_was_measured() -> None:
+    """Every kept result follows the schema, and the pages show it and nothing else."""
+    path = REPOSITORY / "scripts" / "benchmarks.py"
+    spec = importlib.util.spec_from_file_location("benchmarks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    results = sorted(script.RESULTS.glob("*.json"))
+    assert results
+    for result in results:
+        report.validate(json.loads(result.read_text()))
+    readme, page = script.README.read_text(), script.PAGE.read_text()
+    assert script.with_measured(readme, script.readme_section()) == readme
+    assert script.with_measured(page, script.page_section()) == page
