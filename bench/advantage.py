@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from servorl.advantages import gae
 from servorl.bench.harness import (
     LIMIT,
     OURS,
@@ -29,8 +31,6 @@ from servorl.bench.harness import (
     usable_cores,
     versions_of,
 )
-
-from servorl.advantages import gae
 
 SHAPES = ((24, 4096), (2048, 8), (128, 128), (32, 65536))
 GAMMA, GAE_LAMBDA = 0.99, 0.95

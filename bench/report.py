@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servorl.bench.harness import LIMIT, OURS, Row, SuiteResult
-
 from servorl.errors import OutputError
 
 if TYPE_CHECKING:

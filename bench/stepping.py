@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from servorl._native import core
 from servorl.bench.harness import (
     LIMIT,
     OURS,
@@ -29,8 +31,6 @@ from servorl.bench.harness import (
     versions_of,
 )
 from servorl.bench.peers import PeerEnvironment, PeerUnavailable, prepare
-
-from servorl._native import core
 from servorl.registry import env_names, make_vec, model_path
 from servorl.vec_env import VecEnv
 

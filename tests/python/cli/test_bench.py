@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from servorl.bench import harness, peers, report
 
+from servorl.bench import harness, peers, report
 from servorl.cli import bench, main
 from servorl.errors import OutputError
 

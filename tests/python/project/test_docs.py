@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from servorl.bench import report
 
 REPOSITORY = Path(__file__).parents[3]

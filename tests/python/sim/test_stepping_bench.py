@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from servorl.bench import harness, stepping
 
 from servorl._native import core
+from servorl.bench import harness, stepping
 from servorl.registry import env_names, make_vec, model_path
 
 
