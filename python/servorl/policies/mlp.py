@@ -38,11 +38,14 @@ class MLP(nn.Module):
             gain = head_gain if index == last else math.sqrt(2.0)
             self.weights.append(nn.init.orthogonal_(weight, gain, generator=generator))
             self.biases.append(torch.zeros(widths[index + 1]))
+        # The same parameters once more: looking one up in a ParameterList costs as much as adding
+        # two of these matrices.
+        self._layers = list(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x`` ``[K, in]`` to ``[K, out]``."""
-        last = len(self.weights) - 1
-        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        last = len(self._layers) - 1
+        for index, (weight, bias) in enumerate(self._layers):
             x = F.linear(x, weight, bias)
             if index < last:
                 x = torch.tanh(x)
@@ -52,9 +55,9 @@ class MLP(nn.Module):
     def trace(self, x: Tensor) -> list[Tensor]:
         """Every layer's input, and last the output, for ``backward``."""
         layers = [x]
-        for weight, bias in zip(self.weights, self.biases, strict=True):
+        for weight, bias in self._layers:
             layers.append(F.linear(layers[-1], weight, bias))
-            if len(layers) <= len(self.weights):
+            if len(layers) <= len(self._layers):
                 layers[-1].tanh_()
         return layers
 
@@ -66,8 +69,8 @@ class MLP(nn.Module):
         """
         if grad.shape != trace[-1].shape:
             raise ValueError(f"grad must be {list(trace[-1].shape)}, not {list(grad.shape)}")
-        for index in reversed(range(len(self.weights))):
-            weight, bias, layer_input = self.weights[index], self.biases[index], trace[index]
+        for index in reversed(range(len(self._layers))):
+            (weight, bias), layer_input = self._layers[index], trace[index]
             torch.mm(grad.t(), layer_input, out=weight.grad)
             torch.sum(grad, 0, out=bias.grad)
             if index > 0:  # through the weights, then through the tanh whose output layer_input is
