@@ -71,7 +71,7 @@ def cpp_tests(build: str, sanitize: str) -> None:
     configure: list[str | Path] = ["cmake", "-S", ".", "-B", folder, "-Wno-dev"]
     configure += [f"-DPython_EXECUTABLE={PYTHON}", f"-Dpybind11_DIR={asked.stdout.strip()}"]
     configure += ["-DSERVORL_BUILD_TESTS=ON", f"-DSERVORL_SANITIZE={sanitize}"]
-    configure += ["-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
+    configure += ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DSERVORL_CUDA=OFF"]
     run(configure, why="cmake failed")
     build_command: list[str | Path] = ["cmake", "--build", folder, "--parallel", "2"]
     run([*build_command, "--target", "servorl_tests"], why="the C++ tests do not compile")
