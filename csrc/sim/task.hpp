@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -132,8 +133,12 @@ concept NativeTask = requires(const Task& task, NativeSimulation<float>& simulat
   { task.picture(state) } -> std::same_as<std::vector<double>>;
 };
 
-// Applies one action for `frame_skip` physics steps.
+// Applies one action, a number per actuator, for `frame_skip` physics steps.
 inline void advance(Simulation& simulation, std::span<const double> action, int frame_skip) {
+  if (std::cmp_not_equal(action.size(), simulation.model->nu)) {
+    throw std::invalid_argument("the task declares " + std::to_string(action.size()) + " action channels, its model has " +
+                                std::to_string(simulation.model->nu) + " actuators");
+  }
   mju_copy(simulation.data->ctrl, action.data(), static_cast<int>(action.size()));
   for (int i = 0; i < frame_skip; ++i) mj_step(simulation.model, simulation.data);
 }
