@@ -26,6 +26,11 @@ constexpr ModelFields::Type type_of() {
   return ModelFields::Type::int32;
 }
 
+// The integers of a model are addresses, sizes and kinds, which MuJoCo follows unchecked.
+constexpr bool is_quantity(ModelFields::Type type) {
+  return type == ModelFields::Type::float64 || type == ModelFields::Type::float32;
+}
+
 // Every array of mjModel and every field of mjOption. The table is constant data: some 500 initialisations
 // at run time take the compiler minutes under a sanitizer.
 constexpr NamedField kFields[] = {
@@ -43,14 +48,16 @@ constexpr NamedField kFields[] = {
 
 std::vector<std::string> ModelFields::names() const {
   std::vector<std::string> names;
-  for (const NamedField& field : kFields) names.emplace_back(field.name);
+  for (const NamedField& field : kFields) {
+    if (is_quantity(field.type)) names.emplace_back(field.name);
+  }
   return names;
 }
 
 ModelFields::Field* ModelFields::expand(const std::string& name) {
   if (const auto found = fields_.find(name); found != fields_.end()) return &found->second;
   const auto known = std::ranges::find(kFields, std::string_view(name), &NamedField::name);
-  if (known == std::end(kFields)) return nullptr;
+  if (known == std::end(kFields) || !is_quantity(known->type)) return nullptr;
   int size = 0, element_bytes = 0;
   auto* values = static_cast<std::byte*>(mjb_expand(batch_, name.c_str(), &size, &element_bytes));
   if (!values) return nullptr;

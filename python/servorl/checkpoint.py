@@ -172,6 +172,11 @@ def find(path: Path, pointer: str = LATEST) -> tuple[Path, Path]:
         return path.parent.parent, path
     if not path.is_dir():
         raise RunFolderError(f"{path} is not a folder; name one that servorl train has written")
+    if not has(path, pointer) and (unmarked := list_checkpoints(path)):
+        raise RunFolderError(
+            f"{path} holds checkpoints, but no file named {pointer!r} that marks one; name one of "
+            f"them, such as {unmarked[-1]}"
+        )
     if not has(path, pointer):
         reason = "no checkpoint yet" if (path / CHECKPOINTS).is_dir() else "no run in it"
         raise RunFolderError(f"{path} has {reason} (no file named {pointer!r})")
@@ -285,7 +290,7 @@ def _read_manifest(directory: Path) -> tuple[int, dict[str, Any]]:
         intact = text == _manifest(steps, files) and directory.name == name_of(steps)
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})", directory) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, f"cannot be parsed ({error})", directory) from error
     if isinstance(version, int) and version > FORMAT:
         raise CheckpointError(f"{path} has format {version}; this servorl reads up to {FORMAT}")

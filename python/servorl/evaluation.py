@@ -197,7 +197,13 @@ def load_onnx(path: Path) -> tuple[Act, str | None]:
                 f"{list(obs.shape)}"
             )
         feed = {obs_input.name: obs.astype(np.float32, copy=False)}
-        actions: NDArray[Any] = session.run([action], feed)[0]
+        try:
+            actions: NDArray[Any] = session.run([action], feed)[0]
+        except Exception as error:  # as above
+            raise RunFolderError(
+                f"{path} does not run on float32 observations of shape {list(obs.shape)}; a policy "
+                f"takes any number of them: {error}"
+            ) from error
         return actions
 
     return act, session.get_modelmeta().custom_metadata_map.get("environment")

@@ -93,17 +93,20 @@ def make_vec(
         _check_integer("max_episode_steps", max_episode_steps, 1, 2**31 - 1)
     path = str(model_path(name))
     description = core.sim.describe(name, path, values)
-    batch = core.sim.make_batch(
-        name,
-        path,
-        values,
-        int(num_envs),
-        min(int(num_threads) or core.sim.available_cores(), int(num_envs)),
-        mode.name.lower(),
-        dtype == np.float64,
-        int(max_episode_steps or 0),
-        on_repeated_divergence == "mask",
-    )
+    try:
+        batch = core.sim.make_batch(
+            name,
+            path,
+            values,
+            int(num_envs),
+            min(int(num_threads) or core.sim.available_cores(), int(num_envs)),
+            mode.name.lower(),
+            dtype == np.float64,
+            int(max_episode_steps or 0),
+            on_repeated_divergence == "mask",
+        )
+    except MemoryError:
+        raise SettingError(f"num_envs: {num_envs} environments do not fit in memory") from None
     description["max_episode_steps"] = max_episode_steps or description["max_episode_steps"]
     return VecEnv(
         batch,

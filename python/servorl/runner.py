@@ -45,11 +45,11 @@ class RunConfig:
     """Environment steps in all, rounded up to whole rollouts."""
     seed: Annotated[int, Range(0, 2**30)] = 1
     """Fixes the run bit for bit on one machine."""
-    num_envs: Annotated[int, Range(1)] = 8
+    num_envs: Annotated[int, Range(1, 2**20)] = 8
     """Environments that step together."""
     num_threads: Annotated[int, Range(0)] = 0
     """Simulator threads; 0: one per core. The result does not depend on it."""
-    torch_threads: Annotated[int, Range(1)] = 1
+    torch_threads: Annotated[int, Range(1, 1024)] = 1
     """Threads of torch on the CPU; some results depend on it."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the networks are trained; auto: a GPU if there is one."""
@@ -59,7 +59,7 @@ class RunConfig:
     """Environment steps between evaluations; 0: none but at the end."""
     evaluation_episodes: Annotated[int, Range(1)] = 10
     """Deterministic episodes per evaluation."""
-    target_return: float | None = None
+    target_return: Annotated[float | None, Range()] = None
     """Stop once an evaluation's mean return reaches this."""
     checkpoint_interval: Annotated[int, Range(1)] = 50_000
     """Environment steps between checkpoints."""

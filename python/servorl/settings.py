@@ -27,13 +27,13 @@ class Range:
     def __contains__(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
-        return above and below and (isinstance(value, int) or math.isfinite(value))
+        return above and below and _is_finite(value)
 
     def __str__(self) -> str:
         if self.high == math.inf:
             return f"{'above' if self.open_low else 'at least'} {self.low:g}"
         left, right = "(" if self.open_low else "[", ")" if self.open_high else "]"
-        return f"in {left}{self.low:g}, {self.high:g}{right}"
+        return f"in {left}{self.low:.12g}, {self.high:.12g}{right}"
 
 
 def check_settings(config: Any) -> None:
@@ -64,6 +64,10 @@ def with_settings(config: Any, settings: dict[str, Any]) -> Any:
     return config
 
 
+def _is_finite(number: float) -> bool:
+    return isinstance(number, int) or math.isfinite(number)
+
+
 def _problem(value: Any, hint: Any) -> str | None:
     """What ``value`` should have been; None where it fits the annotation."""
     origin = get_origin(hint)
@@ -74,7 +78,9 @@ def _problem(value: Any, hint: Any) -> str | None:
         if problem or allowed is None or value is None:
             return problem
         numbers = value if isinstance(value, tuple) else (value,)
-        return None if all(number in allowed for number in numbers) else str(allowed)
+        if all(number in allowed for number in numbers):
+            return None
+        return str(allowed) if all(map(_is_finite, numbers)) else "finite"
     if origin in (Union, types.UnionType):
         problems = [_problem(value, kind) for kind in get_args(hint)]
         return None if None in problems else " or ".join(str(problem) for problem in problems)

@@ -116,9 +116,16 @@ def start(
 
     config_class(algorithm)
     task_info(config.env)
+    if out is not None and not str(out):
+        raise SettingError("out names no folder")
     path = Path(out) if out is not None else _new_folder(algorithm, config)
     if checkpoints.has(path):
         raise OutputError(f"{path} holds a run already; resume it or name another output folder")
+    if left := checkpoints.list_checkpoints(path):
+        raise OutputError(
+            f"{path} holds checkpoints, though none is marked the latest; resume one, such as "
+            f"{left[-1]}, or name another output folder"
+        )
     with checkpoints.output_folder(path):
         runner = Runner(algorithm, config, settings, path, callbacks)
         document = config_document(algorithm, config, settings)

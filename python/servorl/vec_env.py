@@ -179,8 +179,9 @@ class VecEnv(VectorEnv[Array, Array, Array]):
         """Give a field of the MuJoCo model a value per environment.
 
         Args:
-            name: as in ``mjModel`` (``"body_mass"``, ``"geom_friction"`` …), options as
-                ``"opt.gravity"``. Fields that MuJoCo derives from others are not recomputed.
+            name: a floating-point field of ``mjModel`` (``"body_mass"``, ``"geom_friction"`` …),
+                options as ``"opt.gravity"``. Integers are the model's structure and stay. Fields
+                that MuJoCo derives from others are not recomputed.
             values: ``[len(env_ids), *field]``, or anything that broadcasts to it.
             env_ids: integers or a boolean mask; None means all.
             until_reset: at the environment's next reset the former value comes back.

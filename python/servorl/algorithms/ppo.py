@@ -38,7 +38,7 @@ SAMPLES_PER_ROLLOUT = 2048
 class PPOConfig:
     """Settings of PPO; the defaults are CleanRL's for continuous control."""
 
-    rollout_steps: Annotated[int, Range(0)] = 0
+    rollout_steps: Annotated[int, Range(0, 2**20)] = 0
     """Steps of each environment between updates; 0: 2048 / num_envs, but at least 16."""
     learning_rate: Annotated[float, Range(0.0, open_low=True)] = 3e-4
     """Adam's step size at the start; it falls linearly to 0 over the run."""
@@ -64,11 +64,11 @@ class PPOConfig:
     """Euclidean norm to which the whole gradient is cut."""
     adam_epsilon: Annotated[float, Range(0.0, open_low=True)] = 1e-5
     """Adam's epsilon."""
-    hidden_sizes: Annotated[tuple[int, ...], Range(1)] = (64, 64)
+    hidden_sizes: Annotated[tuple[int, ...], Range(1, 2**16)] = (64, 64)
     """Widths of the tanh layers, of the actor and of the critic."""
     initial_log_std: Annotated[float, Range(-20.0, 2.0)] = 0.0
     """Log of the raw action's standard deviation at the start."""
-    obs_clip: Annotated[float, Range(0.0, open_low=True)] = 10.0
+    obs_clip: Annotated[float, Range(0.0, 1e30, open_low=True)] = 10.0
     """Bound on each normalised observation."""
     reward_clip: Annotated[float, Range(0.0, open_low=True)] = 10.0
     """Bound on each normalised reward."""

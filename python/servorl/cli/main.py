@@ -115,6 +115,8 @@ def _report(error: Exception) -> int:
         return _fail(str(error), USAGE_EXIT)
     if isinstance(error, OSError):
         return _fail(_describe_os_error(error), FAILURE_EXIT)
+    if isinstance(error, MemoryError):
+        return _fail("the machine has too little memory for this", FAILURE_EXIT)
     if isinstance(error, ImportError):
         return _fail(f"{error}; servorl doctor shows what is installed", FAILURE_EXIT)
     return _fail(

@@ -49,6 +49,8 @@ def parse(
     """
     import tyro
 
+    if any(argument == "" or argument.endswith("=") for argument in arguments):
+        raise SettingError("a value is empty; is a shell variable that it comes from unset?")
     flags = dict(_flags(config_class, default))
     messages = io.StringIO()
     try:

@@ -56,6 +56,8 @@ def _start(algorithm: str, arguments: list[str]) -> int:
         raise UnknownNameError("environment", env, env_names())
     defaults = configure(algorithm, {} if env is None else {"env": env})
     options = _parse(algorithm, arguments, *defaults)
+    if len(set(options.folders.seeds)) < len(options.folders.seeds):
+        raise SettingError(f"seeds must differ from each other, not {options.folders.seeds}")
     if not options.folders.seeds:
         return _finish(
             start(algorithm, options.run, getattr(options, algorithm), out=options.folders.out)

@@ -17,6 +17,8 @@ from servorl.policies.inference_graph import Float32Array, InferenceGraph
 from servorl.task_info import TaskInfo
 
 CONTRACT = "policy.json"
+MAX_PREFIX = 100
+"""Longest prefix, in characters; the schema has the same number."""
 
 
 def export(
@@ -65,6 +67,8 @@ def contents(
 ) -> dict[str, bytes]:
     """The four files by name, as ``export`` writes them."""
     prefix = identifier(prefix)
+    if len(prefix) > MAX_PREFIX:
+        raise ValueError(f"prefix is {len(prefix)} characters long; at most {MAX_PREFIX}")
     safe_action = _safe_action(graph, safe_action)
     if (len(task_info.observation), len(task_info.action)) != (graph.obs_dim, graph.action_dim):
         raise ValueError(

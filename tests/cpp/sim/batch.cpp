@@ -11,6 +11,7 @@
 
 using namespace servorl::sim;
 using servorl::tests::check;
+using servorl::tests::check_throws;
 
 namespace {
 
@@ -38,6 +39,7 @@ class Remembering {
   Outcome step(Simulation& simulation, std::span<const double> action) const {
     if (action[0] == -13) throw std::runtime_error("thirteen");
     if (action[0] == -14) mju_error("fourteen");
+    check_throws<std::invalid_argument>([&] { advance(simulation, action.first(0), 1); }, "an action per actuator");
     simulation.info[0] = simulation.carried[0];
     simulation.carried[0] = action[0];
     simulation.carried[1] = simulation.random.uniform();

@@ -139,6 +139,13 @@ def test_a_checkpoint_of_a_later_format_says_so(tmp_path: Path) -> None:
         checkpoints.load(manifest.parent)
 
 
+def test_a_manifest_nested_too_deeply_is_damaged(tmp_path: Path) -> None:
+    manifest = save_some(tmp_path, 64) / "manifest.json"
+    manifest.write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match=r"manifest\.json"):
+        checkpoints.load(manifest.parent)
+
+
 def test_folders_that_are_no_run_are_named(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is not a folder"):
         checkpoints.find(tmp_path / "nowhere")

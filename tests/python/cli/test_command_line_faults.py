@@ -60,7 +60,7 @@ WRONG_REQUESTS = [
     (f"{TRAIN} --learning-rate fast", "--learning-rate expects FLOAT, not 'fast'"),
     (f"{TRAIN} --learning-rate -1", "learning_rate"),
     (f"{TRAIN} --learning-rate nan", "learning_rate"),
-    ("train ppo --env pendulum --num-envs 0", "num_envs must be at least 1, not 0"),
+    ("train ppo --env pendulum --num-envs 0", "num_envs must be in [1, 1048576], not 0"),
     ("train ppo --env pendulum --steps 0", "steps must be at least 1, not 0"),
     ("train ppo --env pendulum --num-envs many", "--num-envs expects INT, not 'many'"),
     (f"{TRAIN} --device tpu", "unknown device 'tpu'"),
@@ -87,6 +87,51 @@ def test_a_wrong_request_exits_2(
     exit_code, printed = complaint(capfd, line)
     assert exit_code == 2, printed
     assert message in printed
+    assert contents(here) == before
+
+
+BEYOND_REASON = [
+    ("--torch-threads 50000", "torch_threads"),
+    ("--num-envs 2147483647", "num_envs"),
+    ("--hidden-sizes 99999999999", "hidden_sizes"),
+    ("--rollout-steps 2147483647", "rollout_steps"),
+    ("--obs-clip 1e300", "obs_clip"),
+    ("--target-return nan", "target_return"),
+    ("--learning-rate inf", "learning_rate must be finite"),
+    ("--seeds 3,3", "seeds must differ"),
+    ("--out=", "empty"),
+]
+
+
+@pytest.mark.parametrize(("flag", "message"), BEYOND_REASON, ids=[b[0] for b in BEYOND_REASON])
+def test_a_setting_beyond_reason_is_refused_before_anything_is_written(
+    flag: str, message: str, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(here)
+    base = "train ppo --env inverted_pendulum --steps 256 --out new"
+    exit_code, printed = complaint(capfd, f"{base} {flag}")
+    assert exit_code == 2, printed
+    assert message in printed
+    assert contents(here) == before
+    assert not (here / "new").exists()
+
+
+def test_a_prefix_too_long_for_c_is_refused(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    exit_code, printed = complaint(capfd, f"export run --out new --prefix {'a' * 300}")
+    assert exit_code == 2
+    assert "prefix is 300 characters long" in printed
+    assert not (here / "new").exists()
+
+
+@pytest.mark.parametrize("command", ["eval run", "train --resume run", f"{TRAIN} --out run"])
+def test_checkpoints_that_nothing_marks_as_the_latest_are_kept(
+    command: str, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (here / "run" / "latest").unlink()
+    before = contents(here)
+    exit_code, printed = complaint(capfd, command)
+    assert exit_code == 1, printed
+    assert str(next((here / "run" / "checkpoints").iterdir()).name) in printed
     assert contents(here) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ FLAGS = [
     ("changes", "error", "message"),
     [
         ({"env": "half_cheeta"}, UnknownNameError, "did you mean half_cheetah"),
-        ({"num_envs": 0}, SettingError, "num_envs must be at least 1, not 0"),
+        ({"num_envs": 0}, SettingError, "num_envs must be in [1, 1048576], not 0"),
         ({"num_envs": 2.5}, SettingError, r"num_envs must be an integer, not 2\.5"),
         ({"num_envs": True}, SettingError, "num_envs must be an integer"),
         ({"steps": 0}, SettingError, "steps must be at least 1"),
@@ -49,7 +50,7 @@ FLAGS = [
         ({"gamma": float("nan")}, SettingError, "gamma must be"),
         ({"learning_rate": 0.0}, SettingError, "learning_rate must be above 0"),
         ({"learning_rate": "fast"}, SettingError, "learning_rate must be a number"),
-        ({"hidden_sizes": (64, 0)}, SettingError, "hidden_sizes must be at least 1"),
+        ({"hidden_sizes": (64, 0)}, SettingError, "hidden_sizes must be in [1, 65536]"),
         ({"hidden_sizes": 64}, SettingError, "hidden_sizes must be a tuple of int"),
         ({"normalize_obs": 1}, SettingError, "normalize_obs must be true or false"),
         ({"device": "tpu"}, SettingError, "device must be one of auto, cpu, cuda"),
@@ -61,7 +62,7 @@ FLAGS = [
 def test_a_wrong_setting_is_named_before_anything_is_written(
     tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=re.escape(message)):
         train("ppo", out=tmp_path / "run", **SMALL | changes)
     assert not (tmp_path / "run").exists()
 
@@ -133,7 +134,7 @@ def test_presets_name_existing_settings_and_given_settings_win() -> None:
         (["train", "pppo", "--env", "pendulum"], 2, "unknown algorithm 'pppo'; did you mean ppo?"),
         (["train", "ppo", "--env", "pendulums"], 2, "did you mean pendulum"),
         (["train", "ppo"], 2, "--env is missing"),
-        (["train", "ppo", *FLAGS, "--num-envs", "0"], 2, "num_envs must be at least 1"),
+        (["train", "ppo", *FLAGS, "--num-envs", "0"], 2, "num_envs must be in [1, 1048576]"),
         (["train", "ppo", *FLAGS, "--gamma", "2"], 2, "gamma must be in [0, 1]"),
         (["train", "ppo", *FLAGS, "--gamma", "much"], 2, "--gamma"),
         (["train", "ppo", *FLAGS, "--gama", "0.9"], 2, "--gamma"),

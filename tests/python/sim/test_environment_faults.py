@@ -111,3 +111,21 @@ def test_bad_seeds(seed: Any, error: type[Exception]) -> None:
 def test_bad_environment_number() -> None:
     with pytest.raises(ValueError, match=r"env_id must be in \[0, 2\)"):
         make_vec("pendulum", 2).qpos(2)
+
+
+@pytest.mark.parametrize(
+    "name", ["jnt_qposadr", "dof_bodyid", "jnt_type", "opt.iterations", "names"]
+)
+def test_the_structure_of_a_model_cannot_be_set(name: str) -> None:
+    """MuJoCo follows these integers unchecked, out of its memory where they are wrong."""
+    env = make_vec("inverted_pendulum", 2, seed=1)
+    with pytest.raises(UnknownNameError, match=name.replace(".", r"\.")):
+        env.set_model_field(name, 0)
+    env.reset(seed=1)
+    env.step(np.zeros((2, 1)))
+    env.close()
+
+
+def test_more_environments_than_memory_holds_are_refused() -> None:
+    with pytest.raises(SettingError, match="num_envs"):
+        make_vec("half_cheetah", 2**31 - 1)
