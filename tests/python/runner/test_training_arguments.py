@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ FLAGS = [
     ("changes", "error", "message"),
     [
         ({"env": "half_cheeta"}, UnknownNameError, "did you mean half_cheetah"),
-        ({"num_envs": 0}, SettingError, "num_envs must be in [1, 1048576], not 0"),
+        ({"num_envs": 0}, SettingError, r"num_envs must be in \[1, 1048576\], not 0"),
         ({"num_envs": 2.5}, SettingError, r"num_envs must be an integer, not 2\.5"),
         ({"num_envs": True}, SettingError, "num_envs must be an integer"),
         ({"steps": 0}, SettingError, "steps must be at least 1"),
@@ -50,7 +49,7 @@ FLAGS = [
         ({"gamma": float("nan")}, SettingError, "gamma must be"),
         ({"learning_rate": 0.0}, SettingError, "learning_rate must be above 0"),
         ({"learning_rate": "fast"}, SettingError, "learning_rate must be a number"),
-        ({"hidden_sizes": (64, 0)}, SettingError, "hidden_sizes must be in [1, 65536]"),
+        ({"hidden_sizes": (64, 0)}, SettingError, r"hidden_sizes must be in \[1, 65536\]"),
         ({"hidden_sizes": 64}, SettingError, "hidden_sizes must be a tuple of int"),
         ({"normalize_obs": 1}, SettingError, "normalize_obs must be true or false"),
         ({"device": "tpu"}, SettingError, "device must be one of auto, cpu, cuda"),
@@ -62,7 +61,7 @@ FLAGS = [
 def test_a_wrong_setting_is_named_before_anything_is_written(
     tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=re.escape(message)):
+    with pytest.raises(error, match=message):
         train("ppo", out=tmp_path / "run", **SMALL | changes)
     assert not (tmp_path / "run").exists()
 
