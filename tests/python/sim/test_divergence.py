@@ -212,7 +212,7 @@ def test_a_heavier_robot_moves_differently_and_its_state_restores() -> None:
         ("opt.gravitty", 1.0, UnknownNameError, "opt.gravity"),
         ("body_mass", np.ones(7), ValueError, r"\(2, 8\)"),
         ("body_mass", "heavy", TypeError, "float64"),
-        ("geom_contype", 0.5, TypeError, "int32"),
+        ("geom_contype", 1, UnknownNameError, "geom_contype"),
     ],
 )
 def test_bad_model_fields(name: str, values: Any, error: type[Exception], message: str) -> None:
